@@ -1,0 +1,1 @@
+"""The local backend: this machine, a per-user agent, a durable queue."""

@@ -1,0 +1,1 @@
+"""The agent: one process a user that accepts, starts, watches and settles jobs."""

@@ -1,0 +1,357 @@
+"""The agent itself: a tick takes what came in, writes it down in one transaction, acts on it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sqlite3
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from kinetic import layout, records
+from kinetic.backends.local import processes
+from kinetic.backends.local.agent import endings, memory, schedule
+from kinetic.backends.local.agent.endings import Exit, Stop
+from kinetic.backends.local.agent.queue import Started
+from kinetic.backends.local.agent.running import Running, read_claim, void_claim, when_gone
+from kinetic.backends.local.agent.schedule import Holding, Machine, Need
+from kinetic.backends.local.messages import Launch
+from kinetic.errors import StoreError
+from kinetic.job_status import JobStatus
+from kinetic.records import Ending, Facts, Record
+from kinetic.spec import Assignment
+
+if TYPE_CHECKING:
+    import asyncio
+    from pathlib import Path
+
+    from kinetic.backends.local.agent.nursery import Nursery
+    from kinetic.backends.local.agent.queue import Queue
+    from kinetic.backends.local.agent.server import Connection
+    from kinetic.backends.local.agent.watchers import Watchers
+    from kinetic.backends.local.home import Home
+    from kinetic.backends.local.messages import Request
+    from kinetic.backends.local.processes import ProcessId
+
+_log = logging.getLogger(__name__)
+_RETRY_AFTER = 1.0  # seconds until what could not be written is tried again
+_FIRST_ATTEMPT = 1
+
+
+@dataclass
+class _Inbox:
+    """What has happened since the last tick."""
+
+    submitted: list[tuple[Connection, Request]] = field(default_factory=list)
+    removed: list[tuple[Connection | None, str]] = field(default_factory=list)
+    exited: dict[str, Exit] = field(default_factory=dict)
+    unstarted: set[str] = field(default_factory=set)
+
+
+@dataclass
+class _Outbox:
+    """What a tick's transaction decided, to be done once it is on disk."""
+
+    accepted: list[Connection] = field(default_factory=list)
+    changed: list[tuple[str, JobStatus]] = field(default_factory=list)
+    to_end: list[Running] = field(default_factory=list)
+    gone: list[Running] = field(default_factory=list)
+    launches: list[Running] = field(default_factory=list)
+
+
+class Agent:
+    """Accepts, starts, watches and settles jobs."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, home: Home, queue: Queue, machine: Machine
+    ) -> None:
+        self.machine = machine
+        self.nursery: Nursery
+        self.watchers: Watchers
+        self._loop = loop
+        self._home = home
+        self._store = home.store
+        self._key = home.signing_key()
+        self._queue = queue
+        self._running: dict[str, Running] = {}  # by uid
+        self._inbox = _Inbox()
+        self._removers: dict[str, list[Connection]] = {}
+        self._tick_at: asyncio.Handle | None = None
+
+    # What comes in.
+
+    def submit(self, connection: Connection, request: Request) -> None:
+        """Accept a job; the client hears of it when it is on disk."""
+        self._inbox.submitted.append((connection, request))
+        self._soon()
+
+    def remove(self, connection: Connection, job_id: str) -> None:
+        """End the job if need be, and forget it; the client hears when it is gone."""
+        self._inbox.removed.append((connection, job_id))
+        self._soon()
+
+    def exited(self, uid: str, exited: Exit) -> None:
+        """An attempt's process has ended."""
+        self._inbox.exited[uid] = exited
+        self._soon()
+
+    def orphaned(self, uids: set[str], trouble: str | None) -> None:
+        """A fork server died: some of its attempts run on, some may never have started."""
+        for uid in uids & self._running.keys():
+            running = self._running[uid]
+            if trouble is not None and void_claim(running.claim):
+                message = f"{running.request.interpreter} could not start: {trouble}"
+                running.stop = Stop(Ending.SETUP_FAILED, message)
+                self.exited(uid, Exit(None))
+            else:
+                self._adopt(running)
+
+    def started_log(self, job_id: str) -> Path | None:
+        """Where a running job prints."""
+        for running in self._running.values():
+            if running.job_id == job_id:
+                return self._log_of(running)
+        return None
+
+    def is_idle(self) -> bool:
+        """Whether nothing runs and nothing waits."""
+        return not self._running and not self._waiting_heads() and self._tick_at is None
+
+    def recover(self) -> None:
+        """Take over what an earlier agent left: adopt what runs, settle what ended."""
+        for request, started in self._queue.running():
+            holding = Holding(request.slots, started.devices, started.borrowed_from)
+            claim = self._home.claim(started.uid)
+            running = Running(request, started, holding, claim, removed=False)
+            self._running[started.uid] = running
+            if started.boot != processes.boot_id():
+                running.stop = endings.RESTARTED
+                self.exited(started.uid, Exit(None))
+            else:
+                self._adopt(running)
+                running.limit(self._loop)
+        self._sweep_runs()
+        self.wake()
+
+    def wake(self) -> None:
+        """Something that scheduling depends on has changed."""
+        self._soon()
+
+    # One tick.
+
+    def _soon(self, after: float = 0.0) -> None:
+        if self._tick_at is None:
+            self._tick_at = (
+                self._loop.call_later(after, self._tick)
+                if after
+                else self._loop.call_soon(self._tick)
+            )
+
+    def _tick(self) -> None:
+        self._tick_at = None
+        inbox, self._inbox = self._inbox, _Inbox()
+        running = dict(self._running)
+        outbox = _Outbox()
+        try:
+            with self._queue.transaction():
+                self._accept(inbox, outbox)
+                self._settle_all(inbox, running, outbox)
+                self._remove_all(inbox, running, outbox)
+                self._start_all(running, outbox)
+        except (sqlite3.Error, StoreError, OSError) as error:
+            self._put_back(inbox, error)
+            return
+        self._running = running
+        self._act(outbox)
+
+    def _put_back(self, inbox: _Inbox, error: Exception) -> None:
+        """Nothing was written: clients are told; what happened to jobs waits for the next tick."""
+        _log.error("could not write to the queue: %s", error)
+        for connection, _ in inbox.submitted:
+            connection.fail(f"the job was not accepted: {error}", "check the disk of KINETIC_HOME")
+        self._inbox.exited = inbox.exited | self._inbox.exited
+        self._inbox.unstarted |= inbox.unstarted
+        self._inbox.removed = inbox.removed + self._inbox.removed
+        self._soon(_RETRY_AFTER)
+
+    def _accept(self, inbox: _Inbox, outbox: _Outbox) -> None:
+        for connection, request in inbox.submitted:
+            if self._queue.add(request):
+                outbox.changed.append((request.job_id, JobStatus.PENDING))
+            outbox.accepted.append(connection)
+
+    def _settle_all(self, inbox: _Inbox, running: dict[str, Running], outbox: _Outbox) -> None:
+        for uid in inbox.unstarted & running.keys():
+            attempt = running.pop(uid)
+            self._queue.put_back(attempt.job_id)
+            outbox.gone.append(attempt)
+        for uid in inbox.exited.keys() & running.keys():
+            attempt = running.pop(uid)
+            status = self._settle(attempt, inbox.exited[uid])
+            outbox.gone.append(attempt)
+            outbox.changed.append((attempt.job_id, status))
+
+    def _settle(self, attempt: Running, exited: Exit) -> JobStatus:
+        """Write down how an attempt ended; a record of the runner's own always wins."""
+        key = layout.record(attempt.job_id, attempt.started.attempt, attempt.uid)
+        if not self._store.exists(key):
+            record = self._outside_record(attempt, exited)
+            self._store.put_if_absent(key, records.seal(record, self._key))
+        final = records.find_final(self._store, attempt.job_id, self._key)
+        status = JobStatus.SUCCEEDED if final and final.is_success else JobStatus.FAILED
+        if attempt.removed:
+            self._queue.remove(attempt.job_id)
+            return JobStatus.NOT_FOUND
+        self._queue.settle(attempt.job_id, status)
+        return status
+
+    def _outside_record(self, attempt: Running, exited: Exit) -> Record:
+        stop = attempt.stop
+        if stop is None and attempt.group and attempt.group.ran_out():
+            stop = endings.out_of_memory(attempt.request)
+        ending, facts = (stop.ending, Facts(stop.message)) if stop else endings.explain(exited)
+        if ending is Ending.SETUP_FAILED:
+            facts = replace(facts, phase="interpreter")
+        return Record(attempt.job_id, attempt.started.attempt, ending, facts)
+
+    def _remove_all(self, inbox: _Inbox, running: dict[str, Running], outbox: _Outbox) -> None:
+        by_job = {attempt.job_id: attempt for attempt in running.values()}
+        for connection, job_id in inbox.removed:
+            if connection:
+                self._removers.setdefault(job_id, []).append(connection)
+            if job_id in by_job:
+                by_job[job_id].removed = True
+                outbox.to_end.append(by_job[job_id])
+                continue
+            if self._queue.status(job_id) is JobStatus.PENDING:
+                key = layout.record(job_id, _FIRST_ATTEMPT, "cancelled")
+                stop = endings.CANCELLED
+                record = Record(job_id, _FIRST_ATTEMPT, stop.ending, Facts(stop.message))
+                self._store.put_if_absent(key, records.seal(record, self._key))
+            self._queue.remove(job_id)
+            outbox.changed.append((job_id, JobStatus.NOT_FOUND))
+
+    def _start_all(self, running: dict[str, Running], outbox: _Outbox) -> None:
+        while chosen := self._choose(running):
+            need, holding = chosen
+            request = self._queue.request(need.job_id)
+            assert request is not None
+            attempt = self._prepare(request, holding, running)
+            self._queue.start(need.job_id, attempt.started)
+            running[attempt.uid] = attempt
+            outbox.launches.append(attempt)
+            outbox.changed.append((need.job_id, JobStatus.RUNNING))
+
+    def _choose(self, running: dict[str, Running]) -> tuple[Need, Holding] | None:
+        held = {attempt.job_id: attempt.holding for attempt in running.values()}
+        for waiter, job_id in self.watchers.waiting():
+            if waiter in held and self._queue.status(job_id) is JobStatus.PENDING:
+                request = self._queue.request(job_id)
+                assert request is not None
+                need = Need(0, job_id, request.slots, request.gpus)
+                if holding := schedule.lend(self.machine, held, waiter, need):
+                    return need, holding
+        return schedule.next_in_line(self.machine, held, self._waiting_heads())
+
+    def _waiting_heads(self) -> list[Need]:
+        heads = (self._queue.first_pending(with_gpus=gpus) for gpus in (False, True))
+        return [Need(*head) for head in heads if head]
+
+    def _prepare(self, request: Request, holding: Holding, running: dict[str, Running]) -> Running:
+        uid = os.urandom(6).hex()
+        taken = {attempt.started.workspace for attempt in running.values()}
+        started = Started(
+            attempt=_FIRST_ATTEMPT,
+            uid=uid,
+            boot=processes.boot_id(),
+            at=time.monotonic(),
+            workspace=schedule.free_workspace(request.source_digest, taken),
+            devices=holding.devices,
+            borrowed_from=holding.borrowed_from,
+        )
+        return Running(request, started, holding, self._home.claim(uid))
+
+    # What a tick leads to.
+
+    def _act(self, outbox: _Outbox) -> None:
+        for attempt in outbox.gone:
+            attempt.released()
+            attempt.claim.unlink(missing_ok=True)
+            self._home.exit_note(attempt.uid).unlink(missing_ok=True)
+        for connection in outbox.accepted:
+            connection.send({"accepted": True, "gpus": len(self.machine.gpus)})
+        for attempt in outbox.launches:
+            self._launch(attempt)
+        for attempt in outbox.to_end:
+            attempt.end(self._loop, endings.CANCELLED)
+        for job_id, status in outbox.changed:
+            self.watchers.tell(job_id, status)
+            if status is JobStatus.NOT_FOUND:
+                for connection in self._removers.pop(job_id, ()):
+                    connection.send({"removed": True})
+
+    def _launch(self, attempt: Running) -> None:
+        request, started = attempt.request, attempt.started
+        if request.memory is not None:
+            attempt.group = memory.make_group(attempt.uid, request.memory)
+        assignment = Assignment(
+            store_url=self._store.url,
+            job_id=request.job_id,
+            attempt=started.attempt,
+            uid=started.uid,
+            spec_digest=request.spec_digest,
+            workspace=str(self._home.workspaces / started.workspace),
+        )
+        launch = Launch(
+            assignment=assignment.to_json(),
+            log=str(self._log_of(attempt)),
+            claim=str(attempt.claim),
+            exit_note=str(self._home.exit_note(attempt.uid)),
+            env=self._environment(attempt),
+            cgroup=str(attempt.group.path) if attempt.group else None,
+        )
+        self.watchers.started(request.job_id, self._log_of(attempt))
+        self.nursery.launch(attempt.uid, request, launch)
+        attempt.limit(self._loop)
+
+    def _environment(self, attempt: Running) -> dict[str, str]:
+        env = {**attempt.request.env, "KINETIC_ATTEMPT": str(attempt.started.attempt)}
+        if self.machine.gpus:
+            env["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, attempt.holding.devices))
+        return env
+
+    def _log_of(self, attempt: Running) -> Path:
+        return self._store.path(layout.log_chunk(attempt.job_id, attempt.started.attempt))
+
+    def _adopt(self, attempt: Running) -> None:
+        """Watch an attempt that is nobody's child of ours, or find that it never started."""
+        process = read_claim(attempt.claim)
+        if process is None and void_claim(attempt.claim):
+            self._inbox.unstarted.add(attempt.uid)
+            self._soon()
+            return
+        process = process or read_claim(attempt.claim)
+        assert process is not None
+        when_gone(self._loop, process, lambda: self._found_gone(attempt, process))
+
+    def _found_gone(self, attempt: Running, process: ProcessId) -> None:
+        # Its fork server, which would have done this, may be gone.
+        processes.signal_tree(process.pid, attempt.job_id, signal.SIGKILL)
+        self.exited(attempt.uid, _noted_exit(self._home.exit_note(attempt.uid)))
+
+    def _sweep_runs(self) -> None:
+        """Remove what attempts of no concern to anyone left in `run/`."""
+        for path in self._home.runs.iterdir():
+            if path.name.lstrip(".").split(".")[0] not in self._running:
+                path.unlink(missing_ok=True)
+
+
+def _noted_exit(note: Path) -> Exit:
+    try:
+        noted = json.loads(note.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return Exit(None)
+    return Exit(noted["code"], noted["signalled"])

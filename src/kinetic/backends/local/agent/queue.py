@@ -1,0 +1,192 @@
+"""The durable queue: every job the agent has accepted, in SQLite. Accepted means on disk."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kinetic.backends.local.messages import Request
+from kinetic.errors import BackendUnavailable
+from kinetic.job_status import JobStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_APPLICATION = 0x4B4E5451  # "KNTQ", so that a foreign database is never taken for ours
+_VERSION = 1
+_SCHEMA = """
+CREATE TABLE jobs (
+  seq     INTEGER PRIMARY KEY AUTOINCREMENT,
+  job_id  TEXT NOT NULL UNIQUE,
+  status  TEXT NOT NULL,
+  slots   INTEGER NOT NULL,
+  gpus    INTEGER NOT NULL,
+  handle  TEXT NOT NULL,
+  request TEXT NOT NULL,
+  started TEXT
+);
+CREATE INDEX jobs_by_status ON jobs (status, gpus > 0, seq);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """How a running attempt was started: enough for another agent to take it over."""
+
+    attempt: int
+    uid: str
+    boot: str
+    at: float  # time.monotonic(), which all processes of one boot share
+    workspace: str
+    devices: tuple[int, ...] = ()
+    borrowed_from: str | None = None
+
+
+class Queue:
+    """One connection to the queue; every write happens inside `transaction`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._db = _open(path)
+
+    def close(self) -> None:
+        """Close the database; the last one to do so leaves a single file behind."""
+        self._db.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing, and on disk when it ends."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._db.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
+
+    def add(self, request: Request) -> bool:
+        """Queue a job; False if it was queued before."""
+        values = (request.job_id, JobStatus.PENDING.value, request.slots, request.gpus)
+        texts = json.dumps(request.handle), json.dumps({**request.to_message(), "handle": {}})
+        added = self._db.execute(
+            "INSERT OR IGNORE INTO jobs (job_id, status, slots, gpus, handle, request)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            (*values, *texts),
+        )
+        return added.rowcount == 1
+
+    def start(self, job_id: str, started: Started) -> None:
+        """The job runs now."""
+        text = json.dumps({name: getattr(started, name) for name in Started.__slots__})
+        self._db.execute(
+            "UPDATE jobs SET status = ?, started = ? WHERE job_id = ?",
+            (JobStatus.RUNNING.value, text, job_id),
+        )
+
+    def put_back(self, job_id: str) -> None:
+        """The job did not come to run after all; it keeps its place."""
+        self._db.execute(
+            "UPDATE jobs SET status = ?, started = NULL WHERE job_id = ?",
+            (JobStatus.PENDING.value, job_id),
+        )
+
+    def settle(self, job_id: str, status: JobStatus) -> None:
+        """The job is over; its environment, which may hold secrets, is forgotten."""
+        self._db.execute(
+            "UPDATE jobs SET status = ?, request = '{}' WHERE job_id = ?", (status.value, job_id)
+        )
+
+    def remove(self, job_id: str) -> None:
+        """Forget the job."""
+        self._db.execute("DELETE FROM jobs WHERE job_id = ?", (job_id,))
+
+    def status(self, job_id: str) -> JobStatus:
+        """The job's status; NOT_FOUND for one that is not here."""
+        row = self._db.execute("SELECT status FROM jobs WHERE job_id = ?", (job_id,)).fetchone()
+        return JobStatus(row[0]) if row else JobStatus.NOT_FOUND
+
+    def request(self, job_id: str) -> Request | None:
+        """The job's request, while it is not over."""
+        row = self._db.execute("SELECT request FROM jobs WHERE job_id = ?", (job_id,)).fetchone()
+        fields = json.loads(row[0]) if row else {}
+        return Request.from_message(fields) if fields else None
+
+    def first_pending(self, *, with_gpus: bool) -> tuple[int, str, int, int] | None:
+        """(seq, job_id, slots, gpus) of the oldest job that waits, with or without GPUs."""
+        row: tuple[int, str, int, int] | None = self._db.execute(
+            "SELECT seq, job_id, slots, gpus FROM jobs"
+            " WHERE status = ? AND (gpus > 0) = ? ORDER BY seq LIMIT 1",
+            (JobStatus.PENDING.value, int(with_gpus)),
+        ).fetchone()
+        return row
+
+    def running(self) -> list[tuple[Request, Started]]:
+        """Every job that was running when this was last written."""
+        rows = self._db.execute(
+            "SELECT request, started FROM jobs WHERE status = ? ORDER BY seq",
+            (JobStatus.RUNNING.value,),
+        ).fetchall()
+        return [(Request.from_message(json.loads(r)), _started(json.loads(s))) for r, s in rows]
+
+    def pages(self, size: int = 500) -> Iterator[list[tuple[str, str]]]:
+        """(handle, status) of every job, newest first, a page at a time."""
+        cursor = self._db.execute("SELECT handle, status FROM jobs ORDER BY seq DESC")
+        while page := cursor.fetchmany(size):
+            yield page
+
+    def counts(self) -> dict[str, int]:
+        """How many jobs there are in each status."""
+        rows = self._db.execute("SELECT status, count(*) FROM jobs GROUP BY status")
+        return dict(rows.fetchall())
+
+
+def _started(fields: dict[str, Any]) -> Started:
+    return Started(**{**fields, "devices": tuple(fields["devices"])})
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    try:
+        db = sqlite3.connect(path, isolation_level=None, timeout=5)
+        path.chmod(0o600)
+        (application,) = db.execute("PRAGMA application_id").fetchone()
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if tables == 0:
+            _create(db)
+        elif application != _APPLICATION or version != _VERSION:
+            raise _foreign(path, application, version)
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = FULL")
+        db.execute("SELECT count(*) FROM jobs WHERE status = ''").fetchone()
+    except sqlite3.Error as error:
+        raise BackendUnavailable(
+            f"the queue in {path} cannot be used: {error}",
+            hint="nothing was changed. If it is damaged, move it away"
+            f" (`mv {path} {path}.damaged`); finished jobs keep their results in the store",
+        ) from error
+    return db
+
+
+def _create(db: sqlite3.Connection) -> None:
+    db.execute("BEGIN IMMEDIATE")
+    for statement in filter(str.strip, _SCHEMA.split(";")):
+        db.execute(statement)
+    db.execute(f"PRAGMA application_id = {_APPLICATION}")
+    db.execute(f"PRAGMA user_version = {_VERSION}")
+    db.execute("COMMIT")
+
+
+def _foreign(path: Path, application: int, version: int) -> BackendUnavailable:
+    if application != _APPLICATION:
+        message = f"{path} is not a queue of kinetic's"
+    else:
+        message = f"the queue in {path} has version {version}; this kinetic reads {_VERSION}"
+    return BackendUnavailable(
+        message,
+        hint="nothing was changed. Use the kinetic that made it, or point KINETIC_HOME elsewhere",
+    )

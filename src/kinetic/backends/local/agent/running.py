@@ -1,0 +1,153 @@
+"""A running attempt, as the agent sees it: who it is, what limits it, and how to end it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kinetic.backends.local import processes
+from kinetic.backends.local.agent import endings
+from kinetic.backends.local.processes import ProcessId
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from kinetic.backends.local.agent.endings import Stop
+    from kinetic.backends.local.agent.memory import MemoryGroup
+    from kinetic.backends.local.agent.queue import Started
+    from kinetic.backends.local.agent.schedule import Holding
+    from kinetic.backends.local.messages import Request
+
+GRACE = 10.0  # seconds between SIGTERM and SIGKILL
+_LOOK_EVERY = 0.1  # seconds between looks at a job's memory, where no cgroup does it
+
+
+@dataclass(eq=False)
+class Running:
+    """One attempt that was handed to a fork server, or found running by a new agent."""
+
+    request: Request
+    started: Started
+    holding: Holding
+    claim: Path
+    group: MemoryGroup | None = None
+    stop: Stop | None = None
+    removed: bool = False  # to be forgotten once it has ended
+    timers: list[asyncio.TimerHandle] = field(default_factory=list)
+
+    @property
+    def job_id(self) -> str:
+        return self.request.job_id
+
+    @property
+    def uid(self) -> str:
+        return self.started.uid
+
+    def process(self) -> ProcessId | None:
+        """Who claimed the attempt, if anybody has yet."""
+        return read_claim(self.claim)
+
+    def limit(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Set the timers that end it when it runs too long or grows too large."""
+        if self.request.timeout is not None:
+            left = self.started.at + self.request.timeout - time.monotonic()
+            reason = endings.timed_out(self.request)
+            self.timers.append(loop.call_later(max(left, 0), self.end, loop, reason))
+        if self.request.memory is not None and self.group is None:
+            self._watch_memory(loop, self.request.memory)
+
+    def end(self, loop: asyncio.AbstractEventLoop, reason: Stop) -> None:
+        """SIGTERM to the whole tree now, SIGKILL after the grace; the first reason counts."""
+        if self.stop is None:
+            self.stop = reason
+            self._signal(signal.SIGTERM)
+            self.timers.append(loop.call_later(GRACE, self._kill, loop))
+
+    def released(self) -> None:
+        """It has ended: no more timers, no more cgroup, no stragglers."""
+        for timer in self.timers:
+            timer.cancel()
+        if self.group:
+            self.group.remove()
+
+    def _signal(self, number: signal.Signals) -> None:
+        # A process that has not claimed the attempt yet finds the claim void, and goes.
+        process = self.process()
+        if process is None and not void_claim(self.claim):
+            process = self.process()
+        if process:
+            processes.signal_tree(process.pid, self.job_id, number)
+
+    def _kill(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._signal(signal.SIGKILL)
+        self.timers.append(loop.call_later(1.0, self._kill, loop))  # until it is seen to be gone
+
+    def _watch_memory(self, loop: asyncio.AbstractEventLoop, limit: int) -> None:
+        def look() -> None:
+            process = self.process()
+            used = processes.resident_bytes(processes.descendants(process.pid)) if process else 0
+            if used > limit and self.stop is None:
+                self.stop = endings.out_of_memory(self.request, used)
+                self._kill(loop)
+            else:
+                self.timers[:] = [t for t in self.timers if t.when() > loop.time()]
+                self.timers.append(loop.call_later(_LOOK_EVERY, look))
+
+        look()
+
+
+def read_claim(path: Path) -> ProcessId | None:
+    """Who claimed an attempt; None while nobody has, or where it was declared void."""
+    try:
+        claim = json.loads(path.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None
+    return ProcessId(claim["pid"], claim["started"]) if "pid" in claim else None
+
+
+def void_claim(path: Path) -> bool:
+    """Claim the attempt for nobody, so that a late process cannot; False if one was faster."""
+    part = path.with_name(f".{path.name}.void")
+    part.write_text("{}")
+    try:
+        os.link(part, path)
+    except FileExistsError:
+        return read_claim(path) is None
+    finally:
+        part.unlink()
+    return True
+
+
+def when_gone(
+    loop: asyncio.AbstractEventLoop, process: ProcessId, gone: Callable[[], None]
+) -> None:
+    """Call `gone` once a process that is not our child has ended and been reaped."""
+
+    def look() -> None:
+        if process.is_alive() or process.is_unreaped():
+            loop.call_later(0.01 if process.is_unreaped() else 0.2, look)
+        else:
+            gone()
+
+    try:
+        watch = os.pidfd_open(process.pid)
+    except (AttributeError, OSError):
+        loop.call_soon(look)  # no pidfds here, or it went before we could hold it
+        return
+    if not process.is_alive():
+        os.close(watch)
+        loop.call_soon(look)
+        return
+
+    def ended() -> None:
+        loop.remove_reader(watch)
+        os.close(watch)
+        look()
+
+    loop.add_reader(watch, ended)

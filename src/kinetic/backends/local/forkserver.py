@@ -1,0 +1,184 @@
+"""A process that has the runner imported and forks for each job: a job costs a fork, not a start.
+
+It belongs to an agent and serves one interpreter. It reaps its jobs, notes how each exited before
+it does, and ends what they left behind. When its agent dies it starts another, stays until its
+last job has been noted, and goes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from kinetic.backends.local.launch import become_job
+from kinetic.backends.local.messages import Launch, Lines, Message, encode
+from kinetic.backends.local.processes import become_subreaper
+
+
+class ForkServer:
+    """The loop: launches in, exits out."""
+
+    def __init__(self, agent: socket.socket, *, cold: bool) -> None:
+        self._agent: socket.socket | None = agent
+        self._cold = cold
+        self._key = b""
+        self._restart: list[str] = []
+        self._lines = Lines()
+        self._jobs: dict[int, Launch] = {}
+        self._successor: int | None = None
+        self._wake_reader, self._wake_writer = socket.socketpair()
+        for end in (self._wake_reader, self._wake_writer):
+            end.setblocking(False)
+
+    def serve(self) -> None:
+        """Serve until the agent is gone and the last job has been noted."""
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._wake_writer.fileno())
+        become_subreaper()
+        gc.collect()
+        gc.freeze()  # forked children never touch, and so never copy, what is here already
+        self._say({"ready": os.getpid()})
+        while self._agent or self._jobs:
+            readers = [self._wake_reader] + ([self._agent] if self._agent else [])
+            ready, _, _ = select.select(readers, [], [])
+            if self._wake_reader in ready:
+                with contextlib.suppress(BlockingIOError):
+                    self._wake_reader.recv(4096)
+                self._reap()
+            if self._agent in ready:
+                self._listen()
+
+    def _listen(self) -> None:
+        assert self._agent
+        try:
+            data = self._agent.recv(1 << 20)
+        except ConnectionError:
+            data = b""
+        if not data:
+            self._lost_agent()
+            return
+        for message in self._lines.feed(data):
+            if "key" in message:
+                self._key = bytes.fromhex(message["key"])
+                self._restart = message["restart"]
+            elif "bye" in message:
+                self._restart = []
+            else:
+                self._launch(Launch.from_message(message))
+
+    def _lost_agent(self) -> None:
+        assert self._agent
+        self._agent.close()
+        self._agent = None
+        if self._restart:
+            successor = subprocess.Popen(
+                self._restart,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            self._successor = successor.pid
+            successor.returncode = 0  # `_reap` waits for it, not Popen
+
+    def _launch(self, launch: Launch) -> None:
+        pid = self._spawn(launch) if self._cold else self._fork(launch)
+        self._jobs[pid] = launch
+
+    def _fork(self, launch: Launch) -> int:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                self._close()
+                become_job(launch, self._key)
+            finally:
+                os._exit(os.EX_SOFTWARE)  # never unwind into the server's loop
+        return pid
+
+    def _spawn(self, launch: Launch) -> int:
+        message = encode({"launch": launch.to_message(), "key": self._key.hex()})
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "kinetic.backends.local.launch"],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+        )
+        process.returncode = 0  # `_reap` waits for it, not Popen
+        assert process.stdin
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write(message)
+            process.stdin.close()
+        return process.pid
+
+    def _close(self) -> None:
+        for end in (self._agent, self._wake_reader, self._wake_writer):
+            if end:
+                signal.set_wakeup_fd(-1)
+                end.close()
+
+    def _reap(self) -> None:
+        while ended := _first_ended():
+            launch = self._jobs.pop(ended.si_pid, None)
+            if launch:
+                # Noted before the zombie goes, so that no one can find neither.
+                note = {"code": ended.si_status, "signalled": ended.si_code != os.CLD_EXITED}
+                _write(Path(launch.exit_note), json.dumps(note))
+            _, _, usage = os.wait4(ended.si_pid, 0)
+            if launch:
+                self._end_orphans()
+                uid = Path(launch.claim).name
+                self._say({"exited": uid, **note, "maxrss": usage.ru_maxrss})
+
+    def _end_orphans(self) -> None:
+        """End what ended jobs left running: on Linux it is ours now, and not in our books."""
+        ours = {*self._jobs, self._successor}
+        while orphans := [pid for pid in _children() if pid not in ours]:
+            for pid in orphans:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, 0)
+
+    def _say(self, message: Message) -> None:
+        if self._agent:
+            with contextlib.suppress(OSError):  # its end will be seen by the next read
+                self._agent.sendall(encode(message))
+
+
+def _first_ended() -> os.waitid_result | None:
+    try:
+        return os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return None
+
+
+def _children() -> list[int]:
+    try:
+        listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+    except OSError:
+        return []  # not Linux, or a kernel without it: the agent ends a job's session instead
+    return [int(pid) for pid in listed.split()]
+
+
+def _write(path: Path, text: str) -> None:
+    part = path.with_name(f".{path.name}")
+    with contextlib.suppress(OSError):  # a full disk: the agent still hears it from us
+        part.write_text(text)
+        part.replace(path)
+
+
+def main() -> None:
+    """`python -m kinetic.backends.local.forkserver FD fork|cold`."""
+    agent = socket.socket(fileno=int(sys.argv[1]))
+    ForkServer(agent, cold=sys.argv[2] == "cold").serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""Turn a fresh process into a job's process, and run the runner in it.
+
+A forked process comes here directly. Where forking is unsafe, `python -m
+kinetic.backends.local.launch` comes here from a cold start and reads the same launch from stdin.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import json
+import os
+import signal
+import sys
+import time
+import types
+from pathlib import Path
+from typing import NoReturn
+
+from kinetic.backends.local.messages import Launch
+from kinetic.backends.local.processes import ProcessId, become_subreaper
+from kinetic.runner.attempt import run
+from kinetic.runner.leave import leave
+from kinetic.spec import Assignment
+
+NOT_MINE = 75  # sysexits' EX_TEMPFAIL: another process has claimed this attempt
+
+
+def become_job(launch: Launch, key: bytes) -> NoReturn:
+    """Be the job: its own session, log and environment; then run it and exit."""
+    with contextlib.suppress(PermissionError):  # a cold start is a session leader already
+        os.setsid()
+    become_subreaper()
+    if not _claim(Path(launch.claim)):
+        os._exit(NOT_MINE)
+    _redirect(launch.log)
+    _reset_signals()
+    _take_environment(launch.env)
+    if launch.cgroup:
+        with contextlib.suppress(OSError):  # the agent watches resident memory as well
+            Path(launch.cgroup, "cgroup.procs").write_text("0")
+    _forget_parent()
+    leave(run(Assignment.from_json(launch.assignment), key))
+
+
+def _claim(path: Path) -> bool:
+    """Make the attempt ours, and say who we are, in one step that only one process can take."""
+    me = ProcessId.current()
+    part = path.with_name(f".{path.name}.{me.pid}")
+    part.write_text(json.dumps({"pid": me.pid, "started": me.started}))
+    try:
+        os.link(part, path)
+    except FileExistsError:
+        return False
+    finally:
+        part.unlink()
+    return True
+
+
+def _redirect(log: str) -> None:
+    path = Path(log)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    output = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.close(output)
+    os.close(nothing)
+    sys.stdin = io.TextIOWrapper(io.FileIO(0, closefd=False))
+    sys.stdout, sys.stderr = _text(1, "backslashreplace"), _text(2, "backslashreplace")
+    sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr  # type: ignore[misc]
+
+
+def _text(fd: int, errors: str) -> io.TextIOWrapper:
+    # Line buffering also flushes at a carriage return, so progress bars move.
+    binary = io.BufferedWriter(io.FileIO(fd, "w", closefd=False))
+    return io.TextIOWrapper(binary, encoding="utf-8", errors=errors, line_buffering=True)
+
+
+def _reset_signals() -> None:
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGPIPE, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # as every Python program starts
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _take_environment(env: dict[str, str]) -> None:
+    os.environ.clear()
+    os.environ.update(env)
+    time.tzset()
+
+
+def _forget_parent() -> None:
+    """No trace of the fork server in what user code can see."""
+    main = types.ModuleType("__main__")
+    sys.modules["__main__"] = main
+    importlib.invalidate_caches()
+
+
+def main() -> NoReturn:
+    """The cold start: one message on stdin says everything."""
+    message = json.loads(sys.stdin.readline())
+    become_job(Launch.from_message(message["launch"]), bytes.fromhex(message["key"]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,219 @@
+"""The user's project: where its root is, which files it has, and the archive that ships them."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import stat
+import sys
+import tarfile
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kinetic import layout, notices
+from kinetic.errors import OptionError, StoreError
+from kinetic.spec import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kinetic.stores.base import Store
+
+_MARKERS = ("pyproject.toml", "requirements.txt", "setup.py", "setup.cfg", ".git")
+_ALWAYS_OUT = frozenset({".git", "__pycache__"})
+_OUT_BY_DEFAULT = frozenset(
+    """
+    .venv venv node_modules .tox .mypy_cache .ruff_cache .pytest_cache .ipynb_checkpoints .DS_Store
+    """.split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One file, directory or link of the tree, with what tells whether it changed."""
+
+    name: str  # relative to the root, with forward slashes
+    status: os.stat_result
+
+    @property
+    def fingerprint(self) -> str:
+        s = self.status
+        return (
+            f"{self.name}\0{s.st_mode}\0{s.st_size}\0{s.st_mtime_ns}\0{s.st_ctime_ns}\0{s.st_ino}"
+        )
+
+
+def capture(function: Callable[..., object], store: Store, home: Path) -> Source:
+    """Store the project that `function` belongs to, unless it is stored already."""
+    root = package_root(function)
+    entries = list(tree(root, exclude=home)) if root else []
+    digest = _stored_archive(root, entries, store, home)
+    return Source(
+        digest=digest,
+        root=str(root or ""),
+        cwd=_relative(Path.cwd(), root) or ".",
+        sys_path=tuple(_search_path(root)),
+    )
+
+
+def package_root(function: Callable[..., object]) -> Path | None:
+    """The directory that ships with `function`, or None where shipping it would be wrong."""
+    file = _file_of(function)
+    named = os.environ.get("KINETIC_PACKAGE_ROOT")
+    if named:
+        return _named_root(Path(named).expanduser().resolve(), file)
+    if file is None:
+        return _allowed(Path.cwd())
+    start = file.parent
+    while (start / "__init__.py").exists() and start != start.parent:
+        start = start.parent
+    for directory in (start, *start.parents):
+        if not _may_ship(directory):
+            break
+        if any((directory / marker).exists() for marker in _MARKERS):
+            return directory
+    return _allowed(start)
+
+
+def tree(root: Path, exclude: Path) -> Iterator[Entry]:
+    """Every entry that ships, sorted, links not followed."""
+    out = _ALWAYS_OUT
+    if not os.environ.get("KINETIC_NO_DEFAULT_EXCLUDES"):
+        out |= _OUT_BY_DEFAULT
+    yield from _walk(str(root), "", out, str(exclude))
+
+
+def _walk(directory: str, prefix: str, out: frozenset[str], exclude: str) -> Iterator[Entry]:
+    try:
+        with os.scandir(directory) as found:
+            children = sorted(found, key=lambda child: child.name)
+    except PermissionError:
+        notices.warn(f"left out `{prefix}`: it cannot be read")
+        return
+    for child in children:
+        if child.name in out or child.path == exclude:
+            continue
+        with suppress(FileNotFoundError):  # vanished while we looked
+            status = child.stat(follow_symlinks=False)
+            if stat.S_ISDIR(status.st_mode):
+                if Path(child.path, "pyvenv.cfg").exists():
+                    continue  # a virtual environment, whatever its name
+                yield Entry(prefix + child.name, status)
+                yield from _walk(child.path, f"{prefix}{child.name}/", out, exclude)
+            elif stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
+                yield Entry(prefix + child.name, status)
+
+
+def _file_of(function: Callable[..., object]) -> Path | None:
+    name = getattr(getattr(function, "__code__", None), "co_filename", "")
+    path = Path(name)
+    return path.resolve() if name and not name.startswith("<") and path.is_file() else None
+
+
+def _named_root(root: Path, file: Path | None) -> Path:
+    if not root.is_dir():
+        raise OptionError(f"KINETIC_PACKAGE_ROOT names `{root}`, which is not a directory")
+    if file is not None and not file.is_relative_to(root):
+        raise OptionError(
+            f"KINETIC_PACKAGE_ROOT names `{root}`, which does not contain {file}",
+            hint="name a directory above the function's file, or unset it",
+        )
+    return root
+
+
+def _may_ship(directory: Path) -> bool:
+    never = (Path.home(), Path(tempfile.gettempdir()), Path(directory.anchor))
+    return directory not in never and directory not in {path.resolve() for path in never}
+
+
+def _allowed(directory: Path) -> Path | None:
+    if _may_ship(directory):
+        return directory
+    notices.say_once(
+        f"no project files travel with this job, because {directory} is never shipped whole; "
+        "work in a directory of its own to have them along"
+    )
+    return None
+
+
+def _relative(path: Path, root: Path | None) -> str | None:
+    if root is None:
+        return None
+    for candidate in (path, Path(os.path.realpath(path))):
+        if candidate.is_relative_to(root):
+            return candidate.relative_to(root).as_posix()
+    return None
+
+
+def _search_path(root: Path | None) -> Iterator[str]:
+    """The caller's `sys.path`: entries below the root as `./…`, the others as they are."""
+    for entry in sys.path:
+        path = Path(entry or ".").absolute()
+        below = _relative(path, root)
+        if below is not None and not path.is_relative_to(sys.prefix):
+            yield f"./{below}"
+        elif path.exists():
+            yield str(path)
+
+
+def _stored_archive(root: Path | None, entries: list[Entry], store: Store, home: Path) -> str:
+    """The digest of the tree's archive, from memory where nothing has changed since."""
+    seen = hashlib.sha256(store.url.encode() + b"\0" + str(root).encode())
+    for entry in entries:
+        seen.update(entry.fingerprint.encode(errors="surrogateescape"))
+    note = home / "cache" / "sources" / seen.hexdigest()
+    with suppress(OSError):
+        digest = note.read_text()
+        if store.exists(layout.blob(digest)):
+            return digest
+    digest = _store_archive(root, entries, store, home)
+    note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    note.write_text(digest)
+    return digest
+
+
+def _store_archive(root: Path | None, entries: list[Entry], store: Store, home: Path) -> str:
+    cache = home / "cache"
+    try:
+        cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=cache, prefix=".part-", suffix=".tar") as file:
+            with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
+                for entry in entries:
+                    _add(archive, root or Path(), entry)
+            file.flush()
+            file.seek(0)
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            if not store.exists(layout.blob(digest)):
+                store.put(layout.blob(digest), Path(file.name))
+    except OSError as error:
+        raise StoreError(
+            f"could not pack the project in {root}: {error.strerror}",
+            hint=f"check the space and the permissions of {home}, or point KINETIC_HOME elsewhere",
+        ) from error
+    return digest
+
+
+def _add(archive: tarfile.TarFile, root: Path, entry: Entry) -> None:
+    path = root / entry.name
+    info = tarfile.TarInfo(entry.name)
+    info.mode = stat.S_IMODE(entry.status.st_mode)
+    info.mtime = entry.status.st_mtime_ns / 1e9  # PAX keeps fractions
+    try:
+        if stat.S_ISDIR(entry.status.st_mode):
+            info.type = tarfile.DIRTYPE
+            archive.addfile(info)
+        elif stat.S_ISLNK(entry.status.st_mode):
+            info.type = tarfile.SYMTYPE
+            info.linkname = str(path.readlink())
+            archive.addfile(info)
+        else:
+            # Read whole, so that a file that grows or shrinks meanwhile cannot tear the archive.
+            content = path.read_bytes()
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    except (PermissionError, FileNotFoundError) as error:
+        notices.warn(f"left out `{entry.name}`: {error.strerror}")

@@ -1,0 +1,27 @@
+"""The few lines Kinetic says to a person on stderr without being asked, each once a process."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+_said: set[str] = set()
+_QUIET_LEVELS = {"WARNING", "ERROR", "CRITICAL"}
+
+
+def say_once(text: str) -> None:
+    """Tell the user something they should know but need not act on."""
+    if text not in _said:
+        _said.add(text)
+        say(text)
+
+
+def say(text: str) -> None:
+    """Tell the user something now, unless KINETIC_LOG_LEVEL asks for quiet."""
+    if os.environ.get("KINETIC_LOG_LEVEL", "INFO").upper() not in _QUIET_LEVELS:
+        print(f"kinetic: {text}", file=sys.stderr, flush=True)
+
+
+def warn(text: str) -> None:
+    """Tell the user something they probably did not mean, even when quiet."""
+    print(f"kinetic: warning: {text}", file=sys.stderr, flush=True)

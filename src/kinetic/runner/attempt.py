@@ -1,0 +1,175 @@
+"""One attempt of one job, from its spec's address to its record."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import signal
+import socket
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kinetic import layout, records
+from kinetic.errors import SetupFailed, StoreError
+from kinetic.pickling import FunctionReference
+from kinetic.runner import workspace
+from kinetic.runner.call import Interrupted, call, python_version, setup_failed
+from kinetic.spec import JobSpec
+from kinetic.stores import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+
+    from kinetic.records import Record
+    from kinetic.spec import Assignment, Payload
+    from kinetic.stores.base import Store
+
+FAILED = 1
+INTERRUPTED = 128 + signal.SIGTERM
+_STORE_WITHIN = 600.0  # seconds a finished job waits for a store that does not take its record
+_STORE_AGAIN = 1.0
+UNRECORDED = 74  # sysexits' EX_IOERR: the attempt ended, but its record could not be stored
+
+
+def run(assignment: Assignment, key: bytes) -> int:
+    """Run the attempt and store its record; returns the exit code its process should end with."""
+    store = open_store(assignment.store_url)
+    try:
+        with _interruptible() as was_interrupted:
+            record = _attempt(assignment, store, key)
+            if record and not record.is_success and was_interrupted():
+                return INTERRUPTED  # how it reacted to being ended is not how it ended
+    except Interrupted:
+        return INTERRUPTED
+    if record is None:
+        return 0  # settled before; the function is never called again
+    _show(record)
+    if not _stored(record, assignment, store, key):
+        return UNRECORDED
+    return 0 if record.is_success else (record.facts.exit_code or FAILED) & 0xFF or FAILED
+
+
+def _attempt(assignment: Assignment, store: Store, key: bytes) -> Record | None:
+    root = Path(assignment.workspace) / "tree"
+    phase = "spec"
+    try:
+        spec = _read_spec(assignment, store)
+        if records.find_final(store, spec.job_id, key, spec.retries):
+            return None
+        phase = "source"
+        root = workspace.prepare(Path(assignment.workspace), spec.source, store)
+        _enter(root, spec)
+        phase = "function"
+        function = _load(spec.function, store)
+        if isinstance(function, FunctionReference):
+            function = function.load()
+        phase = "arguments"
+        args, kwargs = _load(spec.arguments, store)
+    except Exception as error:  # noqa: BLE001  # user modules run here: anything can be raised
+        return _told_from(root, "", setup_failed(phase, error, assignment))
+    return _told_from(root, spec.source.root, call(function, args, kwargs, assignment))
+
+
+def _stored(record: Record, assignment: Assignment, store: Store, key: bytes) -> bool:
+    """Store the record. A store that is full or away is given time: the work is done and dear."""
+    object_key = layout.record(assignment.job_id, assignment.attempt, assignment.uid)
+    sealed = records.seal(record, key)
+    deadline = time.monotonic() + _STORE_WITHIN
+    while True:
+        try:
+            store.put_if_absent(object_key, sealed)
+            return True
+        except StoreError as error:
+            if time.monotonic() > deadline:
+                print(f"kinetic: the job ended, but its result is lost: {error}", file=sys.stderr)
+                return False
+            time.sleep(_STORE_AGAIN)
+
+
+def _read_spec(assignment: Assignment, store: Store) -> JobSpec:
+    data = store.get(layout.spec(assignment.job_id))
+    if hashlib.sha256(data).hexdigest() != assignment.spec_digest:
+        raise StoreError(f"the spec of `{assignment.job_id}` is not the one that was submitted")
+    spec = JobSpec.from_json(data)
+    if spec.python != python_version():
+        raise SetupFailed(
+            f"the client runs Python {spec.python}, this job runs Python {python_version()}",
+            hint="use the same minor version in both; pickled functions do not cross versions",
+        )
+    return spec
+
+
+def _load(payload: Payload, store: Store) -> Any:
+    data = payload.inline_bytes()
+    if data is None:
+        data = store.get(layout.blob(payload.digest))
+    if hashlib.sha256(data).hexdigest() != payload.digest:
+        raise StoreError("what the job was to call is not what was submitted")
+    return pickle.loads(data)
+
+
+def _enter(root: Path, spec: JobSpec) -> None:
+    """Stand where the caller stood: working directory, import path, script name."""
+    os.chdir(root / spec.source.cwd)
+    below = [
+        str((root / entry).resolve()) if entry[:2] == "./" else entry
+        for entry in spec.source.sys_path
+    ]
+    sys.path[:] = list(dict.fromkeys(below))
+    sys.argv = [spec.job_id]
+    if spec.output_dir.startswith("/"):
+        Path(spec.output_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+@contextmanager
+def _interruptible() -> Iterator[Callable[[], bool]]:
+    """Turn SIGTERM into `Interrupted`, so that `finally` blocks run; a user's own handler wins.
+
+    Yields a question: has SIGTERM arrived, whoever handled it?
+    """
+
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        raise Interrupted
+
+    reader, writer = socket.socketpair()
+    with reader, writer:
+        reader.setblocking(False)
+        writer.setblocking(False)
+        before = signal.signal(signal.SIGTERM, interrupt), signal.set_wakeup_fd(writer.fileno())
+        try:
+            yield lambda: bool(signal.SIGTERM in _drain(reader))
+        finally:
+            signal.signal(signal.SIGTERM, before[0])
+            signal.set_wakeup_fd(before[1])
+
+
+def _drain(reader: socket.socket) -> bytes:
+    try:
+        return reader.recv(4096)
+    except BlockingIOError:
+        return b""
+
+
+def _told_from(root: Path, origin: str, record: Record) -> Record:
+    """The record with the user's own paths in its traceback instead of the copy's."""
+    if not origin or not record.facts.traceback:
+        return record
+    text = record.facts.traceback
+    for spelling in {str(root), os.path.realpath(root)}:
+        text = text.replace(spelling, origin)
+    return replace(record, facts=replace(record.facts, traceback=text))
+
+
+def _show(record: Record) -> None:
+    """Failures go to the log too: that is where people look first."""
+    if record.is_success:
+        return
+    sys.stdout.flush()
+    text = record.facts.traceback or f"kinetic: {record.facts.message}\n"
+    print(text, end="", file=sys.stderr, flush=True)

@@ -1,0 +1,143 @@
+"""A store in a directory of this machine."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote, urlsplit
+
+from kinetic.errors import ObjectNotFound, OptionError, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PART = ".part-"  # what is still being written; never listed, swept when its writer died
+
+
+class LocalStore:
+    """Objects as files below `root`: private to the user, written aside and renamed into place."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    @classmethod
+    def from_url(cls, url: str) -> LocalStore:
+        """The store that `url` of another LocalStore names."""
+        return cls(Path(unquote(urlsplit(url).path)))
+
+    @property
+    def url(self) -> str:
+        return "file://" + quote(str(self.root))
+
+    def path(self, key: str) -> Path:
+        """The file that holds `key`. Keys never leave the root."""
+        parts = key.removesuffix("/").split("/")
+        if any(part in ("", ".", "..") for part in parts):
+            raise OptionError(f"`{key}` is not a valid object key")
+        return self.root.joinpath(*parts)
+
+    def put(self, key: str, data: bytes | Path) -> None:
+        with self._written_aside(key, data) as (part, target):
+            part.replace(target)
+
+    def put_if_absent(self, key: str, data: bytes) -> bool:
+        with self._written_aside(key, data) as (part, target):
+            try:
+                # A link fails where a rename would overwrite, and is as atomic.
+                os.link(part, target)
+            except FileExistsError:
+                return False
+            return True
+
+    def get(self, key: str) -> bytes:
+        try:
+            return self.path(key).read_bytes()
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+            raise _not_found(self, key) from None
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        try:
+            with self.path(key).open("rb", buffering=0) as file:
+                return os.pread(file.fileno(), length, start)
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+            raise _not_found(self, key) from None
+
+    def list(self, prefix: str) -> Iterator[tuple[str, int]]:
+        yield from _walk(self.path(prefix), prefix)
+
+    def delete(self, prefix: str) -> None:
+        path = self.path(prefix)
+        if prefix.endswith("/"):
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+    def exists(self, key: str) -> bool:
+        return self.path(key).is_file()
+
+    @contextmanager
+    def _written_aside(self, key: str, data: bytes | Path) -> Iterator[tuple[Path, Path]]:
+        target = self.path(key)
+        part = target.with_name(f"{_PART}{os.getpid()}-{os.urandom(6).hex()}")
+        try:
+            _write_durably(part, data)
+            yield part, target
+        except OSError as error:
+            raise _write_failed(self, key, error) from error
+        finally:
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
+
+
+def _write_durably(path: Path, data: bytes | Path) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        fd = os.open(path, flags, 0o600)
+    except FileNotFoundError:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fd = os.open(path, flags, 0o600)
+    with os.fdopen(fd, "wb") as file:
+        if isinstance(data, Path):
+            with data.open("rb") as source:
+                shutil.copyfileobj(source, file, 1 << 20)
+        else:
+            file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _walk(directory: Path, prefix: str) -> Iterator[tuple[str, int]]:
+    try:
+        entries = sorted(os.scandir(directory), key=_sort_key)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for entry in entries:
+        if entry.name.startswith(_PART):
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            yield from _walk(Path(entry.path), f"{prefix}{entry.name}/")
+        else:
+            with suppress(FileNotFoundError):  # deleted while we looked
+                yield prefix + entry.name, entry.stat().st_size
+
+
+def _sort_key(entry: os.DirEntry[str]) -> str:
+    # Keys sort as whole strings, so `a/b` comes after `a.b`, as in every object store.
+    return entry.name + "/" if entry.is_dir(follow_symlinks=False) else entry.name
+
+
+def _not_found(store: LocalStore, key: str) -> ObjectNotFound:
+    return ObjectNotFound(f"no object `{key}` in {store.url}")
+
+
+def _write_failed(store: LocalStore, key: str, error: OSError) -> StoreError:
+    hint = (
+        f"check that {store.root} is a directory you may write to, or point KINETIC_HOME elsewhere"
+    )
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        hint = f"free some space on the disk of {store.root}, or point KINETIC_HOME elsewhere"
+    return StoreError(f"could not write `{key}` to {store.url}: {error.strerror}", hint=hint)
