@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from kinetic import debug as debug
+    from kinetic import errors as errors
     from kinetic.errors import KineticError as KineticError
     from kinetic.function import RemoteFunction as RemoteFunction
     from kinetic.function import run as run

@@ -21,12 +21,15 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Q = ParamSpec("Q")
+S = TypeVar("S")
 T = TypeVar("T")
 
 
 class RemoteFunction(Generic[P, R]):
     """A function whose calls are jobs. Looks like the function it wraps."""
 
+    __name__: str
     __wrapped__: Callable[..., R]
 
     def __init__(
@@ -55,9 +58,9 @@ class RemoteFunction(Generic[P, R]):
     def __get__(self, instance: None, owner: type) -> RemoteFunction[P, R]: ...
     @overload
     def __get__(
-        self: RemoteFunction[Concatenate[T, P], R], instance: T, owner: type | None = None
-    ) -> RemoteFunction[P, R]: ...
-    def __get__(self, instance: object, owner: type | None = None) -> RemoteFunction[Any, R]:
+        self: RemoteFunction[Concatenate[T, Q], S], instance: T, owner: type | None = None
+    ) -> RemoteFunction[Q, S]: ...
+    def __get__(self, instance: object, owner: type | None = None) -> RemoteFunction[Any, Any]:
         if instance is None:
             return self
         return RemoteFunction(self.__wrapped__, self._options, (instance,))

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from kinetic.backends.base import Backend
     from kinetic.records import Record
 
+__all__ = ["JobContext", "JobHandle", "JobStatus", "attach", "list_jobs", "listed_jobs"]
+
 R = TypeVar("R")
 _log = logging.getLogger(__name__)
 _JOB_ID = re.compile(r"[a-z0-9]([a-z0-9-]{0,126}[a-z0-9])?")

@@ -11,6 +11,7 @@ from typing import Any
 from kinetic.errors import OptionError
 
 FORMAT = 1
+EXACT_TIME = "KINETIC.mtime_ns"  # in source archives; tar itself rounds to what a float holds
 
 
 @dataclass(frozen=True, slots=True)

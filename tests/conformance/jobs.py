@@ -94,7 +94,9 @@ class JobConformance:
         assert add(1) == 11
         assert add(1, 2, 3, 4, scale=2) == 20
 
-    def test_a_blocking_call_shows_what_the_job_prints(self, capfd: pytest.CaptureFixture[str]) -> None:
+    def test_a_blocking_call_shows_what_the_job_prints(
+        self, capfd: pytest.CaptureFixture[str]
+    ) -> None:
         """Both output streams of the job, and of its children, appear on stdout as they came."""
 
         @cpu
@@ -298,7 +300,8 @@ class JobConformance:
         job = value.run_async()
         seen: list[int] = []
         threads = [
-            threading.Thread(target=lambda: seen.append(job.result(cleanup=False))) for _ in range(8)
+            threading.Thread(target=lambda: seen.append(job.result(cleanup=False)))
+            for _ in range(8)
         ]
         for thread in threads:
             thread.start()
@@ -316,7 +319,9 @@ class JobConformance:
 
         results: dict[int, int] = {}
         threads = [
-            threading.Thread(target=lambda n=n: results.__setitem__(n, square.run_async(n).result()))  # type: ignore[misc]
+            threading.Thread(
+                target=lambda n=n: results.__setitem__(n, square.run_async(n).result())
+            )
             for n in range(8)
         ]
         for thread in threads:
@@ -603,7 +608,7 @@ class JobConformance:
         @cpu
         def take(trap: Trap) -> None: ...
 
-        with pytest.raises(errors.SetupFailed, match="arguments.*while unpickling") as caught:
+        with pytest.raises(errors.SetupFailed, match=r"arguments.*while unpickling") as caught:
             take.run_async(Trap()).result(cleanup=True)
         assert caught.value.phase == "arguments"
 
@@ -620,7 +625,7 @@ class JobConformance:
 
         with pytest.raises(TypeError, match=r"argument `config`.*\['b'\]` is a lock"):
             take(config={"a": 1, "b": lock})
-        with pytest.raises(TypeError, match="function `close_over`.*`lock` is a lock"):
+        with pytest.raises(TypeError, match=r"function `close_over`.*`lock` is a lock"):
             close_over()
 
     # Cancelling.
@@ -666,7 +671,9 @@ class JobConformance:
 
     def test_logs_are_bytes(self) -> None:
         """Invalid UTF-8, brackets, escapes, carriage returns and endless lines are kept."""
-        written = b"[red]not markup[/red] \x1b[1mbold\x1b[0m \xff\xfe\r50%\r100%\n" + b"x" * 3_000_000
+        written = (
+            b"[red]not markup[/red] \x1b[1mbold\x1b[0m \xff\xfe\r50%\r100%\n" + b"x" * 3_000_000
+        )
 
         @cpu
         def talk() -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from kinetic import layout, notices
 from kinetic.errors import OptionError, StoreError
-from kinetic.spec import Source
+from kinetic.spec import EXACT_TIME, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -201,7 +201,7 @@ def _add(archive: tarfile.TarFile, root: Path, entry: Entry) -> None:
     path = root / entry.name
     info = tarfile.TarInfo(entry.name)
     info.mode = stat.S_IMODE(entry.status.st_mode)
-    info.mtime = entry.status.st_mtime_ns / 1e9  # PAX keeps fractions
+    info.pax_headers = {EXACT_TIME: str(entry.status.st_mtime_ns)}
     try:
         if stat.S_ISDIR(entry.status.st_mode):
             info.type = tarfile.DIRTYPE

@@ -41,8 +41,9 @@ class _Root(LazyGroup):
     def unknown(self, ctx: click.Context, name: str) -> click.UsageError:
         """What to say about a command that there is not, or not yet."""
         if name in _NOT_YET:
-            message = f"this version of kinetic has no `{name}` yet; {_NOT_YET[name]}"
-            return click.UsageError(message, ctx)
+            return click.UsageError(
+                f"this version of kinetic has no `{name}` yet; {_NOT_YET[name]}"
+            )
         return super().unknown(ctx, name)
 
 

@@ -57,14 +57,14 @@ class LazyGroup(click.Group):
         return click.UsageError(f"there is no `{ctx.command_path} {name}`{suggestion}", ctx)
 
     def _meant(self, ctx: click.Context, name: str) -> str | None:
-        """The nearest name here, or the same name one level down."""
+        """The nearest name here, or else one level down."""
         import difflib
 
         close = difflib.get_close_matches(name, self.summaries, n=1)
         if close:
             return close[0]
-        for own in self.summaries:
-            group = self.get_command(ctx, own)
-            if isinstance(group, LazyGroup) and name in group.summaries:
-                return f"{own} {name}"
+        groups = {own: self.get_command(ctx, own) for own in self.summaries}
+        for own, group in groups.items():
+            if isinstance(group, LazyGroup) and (below := group._meant(ctx, name)):
+                return f"{own} {below}"
         return None

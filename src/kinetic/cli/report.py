@@ -42,7 +42,7 @@ def failure(problem: KineticError) -> None:
 def misuse(problem: click.ClickException) -> None:
     """A command line that cannot be understood."""
     context = getattr(problem, "ctx", None)
-    hint = f"`{context.command_path} --help` shows how it is used" if context else None
+    hint = f"`{context.command_path} --help` shows what it takes" if context else None
     error(problem.format_message(), hint)
 
 
@@ -67,9 +67,12 @@ def stopped_waiting(job_id: str) -> int:
     return INTERRUPTED
 
 
-def is_from_job(problem: BaseException) -> bool:
-    """Whether this is what became of a job, rather than of our asking for it."""
-    return bool(_evidence(problem))
+def is_from_job(problem: BaseException, job_id: str) -> bool:
+    """Whether this is what became of the job, rather than of our asking for it."""
+    from kinetic.errors import JobFailed
+
+    ours = isinstance(problem, JobFailed) and problem.job_id == job_id
+    return ours or bool(_evidence(problem))
 
 
 def job_failure(problem: BaseException, job_id: str) -> int:

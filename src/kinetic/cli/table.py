@@ -17,53 +17,54 @@ _CUT = "…"
 class Column:
     """One column: its heading, and how it gives way where there is too little room.
 
-    `least` is the width below which it says nothing; columns are shortened to it, and then left
-    out, in the order of `yields`. Those with None stay, and are cut only when nothing else is left.
+    Columns with a `least` are shortened to that width, from left to right, and then left out. The
+    others stay for as long as they can, the first one to the last. `paint` may dress a cell up,
+    given its text and how it will be drawn; what it adds is taken to have no width.
     """
 
     heading: str
-    least: int = 1
-    yields: int | None = None
+    least: int | None = None
+    paint: Callable[[str, str], str] | None = None
 
 
 def lines(
-    columns: Sequence[Column],
-    rows: Sequence[Sequence[str]],
-    width: int | None = None,
-    paint: Callable[[int, str, str], str] | None = None,
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int | None = None
 ) -> list[str]:
-    """The table as lines, none of them wider than `width`.
-
-    `paint(column, text, padded)` may dress a cell up; what it adds is taken to have no width.
-    """
-    cells = [[shown(text) for text in row] for row in rows]
-    headings = [column.heading for column in columns]
-    natural = [max(map(columns_of, column)) for column in zip(headings, *cells, strict=True)]
+    """The table as lines, none of them wider than `width`."""
+    texts = [[shown(row[index]) for row in rows] for index in range(len(columns))]
+    natural = [
+        max(map(columns_of, {column.heading, *cells}))
+        for column, cells in zip(columns, texts, strict=True)
+    ]
     widths = natural if width is None else fitted(columns, natural, width)
     kept = [index for index, size in enumerate(widths) if size]
-    texts = [_GAP.join(_padded(headings[i], widths[i]) for i in kept).rstrip()]
-    for row in cells:
-        padded = [_padded(row[i], widths[i]) for i in kept[:-1]]
-        padded += [cut(row[i], widths[i]) for i in kept[-1:]]
-        if paint:
-            padded = [paint(i, row[i], text) for i, text in zip(kept, padded, strict=True)]
-        texts.append(_GAP.join(padded))
-    return texts
+    drawn = [_drawn(columns[i], texts[i], widths[i], pad=i != kept[-1]) for i in kept]
+    return list(map(_GAP.join, zip(*drawn, strict=True)))
+
+
+def _drawn(column: Column, texts: Sequence[str], width: int, *, pad: bool) -> list[str]:
+    """A column from its heading down; a text that comes often is drawn once."""
+
+    def fit(text: str) -> str:
+        text = cut(text, width)
+        return text + " " * (width - columns_of(text)) if pad else text
+
+    cells = {text: fit(text) for text in texts}
+    if column.paint:
+        cells = {text: column.paint(text, cell) for text, cell in cells.items()}
+    return [fit(column.heading), *map(cells.__getitem__, texts)]
 
 
 def fitted(columns: Sequence[Column], natural: Sequence[int], width: int) -> list[int]:
     """How wide each column is to be; 0 is to be left out."""
     widths = list(natural)
-    order = [i for i, column in enumerate(columns) if column.yields is not None]
-    order.sort(key=lambda i: columns[i].yields or 0)
+    order = [index for index, column in enumerate(columns) if column.least is not None]
     for index in order:
-        excess = _total(widths) - width
-        if excess > 0:
-            widths[index] = max(widths[index] - excess, min(columns[index].least, widths[index]))
-    for index in order:
-        if _total(widths) > width:
-            widths[index] = 0
-    for index in range(len(columns) - 1, 0, -1):  # the first column says which row it is
+        excess = max(_total(widths) - width, 0)
+        least = min(columns[index].least or 0, widths[index])
+        widths[index] = max(widths[index] - excess, least)
+    others = [index for index in range(len(columns) - 1, 0, -1) if index not in order]
+    for index in (*order, *others):
         if _total(widths) > width:
             widths[index] = 0
     widths[0] = min(widths[0], max(width, 1))
@@ -113,12 +114,7 @@ def cut(text: str, width: int) -> str:
     return text[:kept] + _CUT
 
 
-def _padded(text: str, width: int) -> str:
-    text = cut(text, width)
-    return text + " " * (width - columns_of(text))
-
-
 def _columns_of_char(char: str) -> int:
-    if unicodedata.combining(char):
+    if unicodedata.category(char) in {"Mn", "Me"}:
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1

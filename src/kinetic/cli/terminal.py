@@ -21,9 +21,7 @@ def width() -> int | None:
 
 def takes_colour(stream: TextIO) -> bool:
     """Whether colour helps there; NO_COLOR says that it does not."""
-    return (
-        stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    )
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def painted(text: str, colour: str, stream: TextIO) -> str:
@@ -31,7 +29,7 @@ def painted(text: str, colour: str, stream: TextIO) -> str:
     return f"\x1b[{_CODES[colour]}m{text}\x1b[0m" if takes_colour(stream) else text
 
 
-def painted_status(text: str, status: str) -> str:
+def painted_status(status: str, text: str) -> str:
     """`text` in the colour of a job's status, on stdout."""
     colour = _OF_STATUS.get(status)
     return painted(text, colour, sys.stdout) if colour else text

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from kinetic import layout
 from kinetic.errors import StoreError
+from kinetic.spec import EXACT_TIME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,6 +88,9 @@ def _unpack(store: Store, digest: str, root: Path) -> None:
         raise StoreError(f"the source archive {digest[:12]} is damaged in {store.url}")
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
         archive.extractall(root, filter=_inside)  # noqa: S202  # `_inside` checks members
+        for member in reversed(archive.getmembers()):  # a directory's time changes with its files
+            exact = int(member.pax_headers[EXACT_TIME])
+            os.utime(root / member.name, ns=(exact, exact), follow_symlinks=False)
 
 
 def _inside(member: tarfile.TarInfo, root: str) -> tarfile.TarInfo:

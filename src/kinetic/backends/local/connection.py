@@ -209,14 +209,13 @@ def _start(home: Home, deadline: float) -> None:
         pass_fds=[writer],
         start_new_session=True,
     )
-    process.returncode = 0  # it outlives us; nobody waits for it
     os.close(writer)
-    try:
-        said = _first_line(reader, deadline)
-    finally:
-        os.close(reader)
     assert process.stderr
-    with process.stderr:
+    with process, process.stderr:
+        try:
+            said = _first_line(reader, deadline)
+        finally:
+            os.close(reader)
         if said is None:
             raise BackendUnavailable(
                 f"the agent of {home.root} could not start",
@@ -238,10 +237,13 @@ def with_own_package(env: dict[str, str]) -> dict[str, str]:
 
 
 def _first_line(reader: int, deadline: float) -> Message | None:
+    """What the agent reports; None if it died without a word."""
     lines, said = Lines(), b""
     while not said.endswith(b"\n"):
         ready, _, _ = select.select([reader], [], [], max(deadline - time.monotonic(), 0))
-        piece = os.read(reader, 65536) if ready else b""
+        if not ready:
+            return {}  # it may still come; the caller looks at the clock
+        piece = os.read(reader, 65536)
         if not piece:
             return None
         said += piece

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
 from typing import TYPE_CHECKING, BinaryIO
@@ -43,7 +44,7 @@ def command(follow: bool, tail: int | None) -> None:
     with stream:
         if tail is not None:
             output.show(deque(stream, tail))
-        output.show(iter(lambda: stream.read(_PIECE), b""))
+        output.show(_pieces(stream))
         if follow:
             output.leave_when_unread()
             output.show(_growth(path, stream))
@@ -53,8 +54,20 @@ def _growth(path: Path, stream: BinaryIO) -> Iterator[bytes]:
     """What is added to the file, and to the one that a starting agent may put in its place."""
     while True:
         replaced = _is_replaced(path, stream)
-        yield from iter(lambda: stream.read(_PIECE), b"")
+        yield from _pieces(stream)
         if replaced:
-            stream = path.open("rb")
-        else:
-            time.sleep(_LOOK_EVERY)
+            with path.open("rb") as successor:
+                yield from _growth(path, successor)
+        time.sleep(_LOOK_EVERY)
+
+
+def _pieces(stream: BinaryIO) -> Iterator[bytes]:
+    while piece := stream.read(_PIECE):
+        yield piece
+
+
+def _is_replaced(path: Path, stream: BinaryIO) -> bool:
+    try:
+        return not os.path.samestat(path.stat(), os.fstat(stream.fileno()))
+    except FileNotFoundError:  # between the two
+        return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import Any
 
@@ -42,11 +43,11 @@ def command(as_json: bool) -> int:
 def status(home: Home) -> dict[str, Any]:
     """What there is to know; the same keys whether it runs or not."""
     told = _info(home)
-    counts = told.get("jobs", {}) if told else {}
+    counts = told.get("jobs") if told else None
     return {
         "running": told is not None,
         **{name: (told or {}).get(name) for name in _FACTS},
-        "jobs": {name: counts.get(name, 0) for name in _STATUSES} if counts or told else None,
+        "jobs": None if counts is None else {name: counts.get(name, 0) for name in _STATUSES},
         "home": str(home.root),
         "socket": str(home.socket),
     }
@@ -73,13 +74,14 @@ def _lines(facts: dict[str, Any]) -> list[str]:
     if facts["pid"] is None:
         state = f"running, kinetic {facts['version']}; the next job replaces it with this version"
         return [state, f"home    {facts['home']}"]
-    state = terminal.painted("running", "green", _stdout())
+    state = terminal.painted("running", "green", sys.stdout)
     jobs = ", ".join(f"{count} {name}" for name, count in facts["jobs"].items() if count)
-    gpus = facts["gpus"]
+    up, gpus = ages.brief(facts["uptime"]), facts["gpus"]
     return [
-        f"{state}, pid {facts['pid']}, kinetic {facts['version']}, up {ages.brief(facts['uptime'])}",
+        f"{state}, pid {facts['pid']}, kinetic {facts['version']}, up {up}",
         f"jobs    {jobs or 'none'}",
-        f"slots   {facts['slots']}" + (f", and {gpus} GPU{'s' if gpus > 1 else ''}" if gpus else ""),
+        f"slots   {facts['slots']}"
+        + (f", and {gpus} GPU{'s' if gpus > 1 else ''}" if gpus else ""),
         f"home    {facts['home']}",
         f"socket  {facts['socket']}",
     ]

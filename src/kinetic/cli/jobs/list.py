@@ -21,12 +21,11 @@ if TYPE_CHECKING:
     Listed = tuple[JobHandle[Any], JobStatus]
 
 _SCREENFUL = 50  # rows that a person gets without asking for more
-_STATUS = 3
 COLUMNS = (
     table.Column("ID"),
-    table.Column("FUNCTION", least=8, yields=0),  # the id has it too, shortened
-    table.Column("ACCELERATOR", least=6, yields=1),  # likewise
-    table.Column("STATUS"),
+    table.Column("FUNCTION", least=8),  # the id has it too, shortened
+    table.Column("ACCELERATOR", least=6),  # likewise
+    table.Column("STATUS", paint=terminal.painted_status),
     table.Column("AGE"),
 )
 
@@ -87,11 +86,7 @@ def rendered(listed: Sequence[Listed], now: datetime, width: int | None) -> list
         )
         for handle, status in listed
     ]
-    return table.lines(COLUMNS, rows, width, _paint)
-
-
-def _paint(column: int, text: str, padded: str) -> str:
-    return terminal.painted_status(padded, text) if column == _STATUS else padded
+    return table.lines(COLUMNS, rows, width)
 
 
 def _age(created_at: str, now: datetime) -> str:

@@ -12,7 +12,7 @@ import click
 from kinetic import jobs
 from kinetic.cli import report
 from kinetic.cli.jobs import options
-from kinetic.errors import KineticError, OptionError, ResultTimeout
+from kinetic.errors import OptionError, ResultTimeout
 
 if TYPE_CHECKING:
     from kinetic.jobs import JobHandle
@@ -55,21 +55,25 @@ def command(
     except KeyboardInterrupt:
         return report.stopped_waiting(job_id)
     except Exception as error:
-        return _failed(error, job_id, timeout)
+        code = _told(error, job_id, timeout)
+        if code is None:
+            raise
+        return code
     _print(value, handle, as_json)
     if not no_cleanup and not handle.debug:
         handle.cleanup()  # only now that the value is safely out
     return 0
 
 
-def _failed(error: Exception, job_id: str, timeout: float | None) -> int:
-    if report.is_from_job(error):
+def _told(error: Exception, job_id: str, timeout: float | None) -> int | None:
+    """Say why there is no value; the exit code, or None if this is not the place to say it."""
+    if report.is_from_job(error, job_id):
         return report.job_failure(error, job_id)
     if isinstance(error, ResultTimeout):
         message = f"`{job_id}` is not over after {timeout:g} seconds; the job goes on"
         report.error(message, report.goes_on(job_id))
         return report.TIMED_OUT
-    raise error
+    return None
 
 
 def _print(value: Any, handle: JobHandle[Any], as_json: bool) -> None:

@@ -28,7 +28,7 @@ from kinetic.backends.local.messages import encode
 from kinetic.errors import KineticError
 
 _log = logging.getLogger("kinetic.agent")
-_LOOK_AROUND_EVERY = 5.0  # seconds between looks at whether anyone still needs us
+_LOOK_AROUND_EVERY = 2.0  # seconds between looks at whether anyone still needs us
 _LOG_LIMIT = 4 << 20
 _RESTARTS = 20  # how often an agent that dies is started again before a client must ask
 
@@ -38,6 +38,8 @@ def main() -> None:
     directory, fd, restarts = sys.argv[1:]
     home = Home(Path(directory))
     ready = None if fd == "-" else int(fd)
+    if ready is not None and os.fork():
+        os._exit(0)  # be nobody's child, so that no client has to bury us
     try:
         lock = _take_lock(home)
         if lock is None:
