@@ -6,12 +6,13 @@ import fcntl
 import json
 import os
 import signal
+import socket
 import struct
 import subprocess
 import sys
 import termios
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ import pytest
 import kinetic
 from kinetic.backends.local.agent.queue import Queue
 from kinetic.backends.local.home import Home
-from kinetic.backends.local.messages import Request
+from kinetic.backends.local.messages import Request, encode
 from kinetic.cli import ages, output, table
 from kinetic.cli.jobs.list import rendered
 from kinetic.job_status import JobStatus
@@ -81,6 +82,15 @@ def lines_of(process: subprocess.Popen[bytes], count: int) -> list[bytes]:
     """Its next lines, as they come."""
     assert process.stdout
     return [process.stdout.readline() for _ in range(count)]
+
+
+def open_in(process: subprocess.Popen[bytes]) -> list[str]:
+    """The names of what it has open."""
+    found: list[str] = []
+    for fd in Path(f"/proc/{process.pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            found.append(str(fd.readlink()))
+    return found
 
 
 def interrupted(process: subprocess.Popen[bytes]) -> tuple[int, str]:
@@ -425,9 +435,8 @@ def test_ctrl_c_leaves_the_job_alone(gate: Gate) -> None:
         started("jobs", "result", job.job_id) as waiter,
     ):
         lines_of(follower, 1)
-        sockets = Path(f"/proc/{waiter.pid}/fd")
         agents.eventually(
-            lambda: any("socket:" in str(fd.readlink()) for fd in sockets.iterdir()),
+            lambda: any(name.startswith("socket:") for name in open_in(waiter)),
             "it speaks to the agent",
         )
         for process in (follower, waiter):
@@ -707,7 +716,7 @@ def test_the_agents_log_can_be_followed(own_home: Path) -> None:
         told("agent", "stop")
         assert b"stopped" in lines_of(follower, 1)[0]
         with started("agent", "logs", "-f", "-n", "0") as late:
-            agents.eventually(lambda: _has_open(late, log), "it reads the log")
+            agents.eventually(lambda: str(log) in open_in(late), "it reads the log")
             log.replace(log.with_suffix(".log.1"))
             log.write_bytes(b"\xff another\n")
             assert lines_of(late, 1) == [b"\xff another\n"]
@@ -717,9 +726,21 @@ def test_the_agents_log_can_be_followed(own_home: Path) -> None:
     assert subprocess.check_output([KINETIC, "agent", "logs", "-n", "1"]) == b"\xff another\n"
 
 
-def _has_open(process: subprocess.Popen[bytes], file: Path) -> bool:
-    fds = Path(f"/proc/{process.pid}/fd")
-    return any(fd.readlink() == file for fd in fds.iterdir())
+def test_an_agent_of_another_version_is_recognised(own_home: Path) -> None:
+    """It cannot say much that we understand, but it runs, and its version is told."""
+    socket_path = Home(own_home).socket
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(str(socket_path))
+        door.listen()
+        with started("agent", "status", "--json") as asked:
+            link, _ = door.accept()
+            with link:
+                link.recv(65536)
+                link.sendall(encode({"protocol": 99, "version": "9.9"}))
+                out, _ = asked.communicate(timeout=agents.PATIENCE)
+    facts = json.loads(out)
+    assert (asked.returncode, facts["running"], facts["version"]) == (0, True, "9.9")
+    assert (facts["pid"], facts["jobs"]) == (None, None)
 
 
 # The parts.

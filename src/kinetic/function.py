@@ -72,9 +72,7 @@ class RemoteFunction(Generic[P, R]):
         return RemoteFunction, (self.__wrapped__, self._options, self._bound)
 
     def __repr__(self) -> str:
-        return (
-            f"<kinetic.run {_name_of(self.__wrapped__)} on {self._options.accelerator.canonical}>"
-        )
+        return f"<kinetic.run {_name_of(self.__wrapped__)} on {self._options.accelerator_name}>"
 
 
 def run(

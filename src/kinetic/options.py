@@ -22,6 +22,7 @@ class JobOptions:
     """One decorated function's options, each known to be possible."""
 
     accelerator: Accelerator
+    accelerator_name: str  # as the user spelled it
     container_image: str | None = None
     base_image_repo: str | None = None
     zone: str | None = None
@@ -76,6 +77,7 @@ def check_options(
         check_backend(backend)
     return JobOptions(
         accelerator=accelerators.parse(accelerator, spot=spot, pathways=backend == "pathways"),
+        accelerator_name=accelerator.strip(),
         capture_env_vars=check_patterns(capture_env_vars),
         backend=backend,
         debug=debug,

@@ -151,9 +151,9 @@ def _handle(spec: JobSpec, call: Call, options: JobOptions, backend: Backend) ->
         zone=fields["zone"],
         bucket_name=fields["bucket_name"],
         image_uri="",
-        accelerator=options.accelerator.canonical,
+        accelerator=options.accelerator_name,
         func_name=call.name,
-        display_name=f"{call.name} on {options.accelerator.canonical}",
+        display_name=f"{call.name} on {options.accelerator_name}",
         debug=options.debug,
     )
     return JobHandle.from_job_context(context, backend.name, fields["namespace"], spec.job_id)

@@ -84,7 +84,7 @@ class LocalBackend:
     def submit(self, job: Submission) -> str | None:
         request = self._request(job)
         answer = ask(self._home, {"op": "submit", "job": request.to_message()})
-        return _shortfall(job.accelerator, answer["gpus"])
+        return _shortfall(job.handle["accelerator"], job.accelerator, answer["gpus"])
 
     def status(self, job_id: str) -> JobStatus:
         return JobStatus(ask(self._home, {"op": "status", "job_id": job_id})["status"])
@@ -174,10 +174,10 @@ def _startup(baseline: Mapping[str, str]) -> dict[str, str]:
     return with_own_package(env)
 
 
-def _shortfall(asked: Accelerator, gpus: int) -> str | None:
+def _shortfall(name: str, asked: Accelerator, gpus: int) -> str | None:
     """What to say where this machine has not got what the job asked for."""
     if asked.kind == "cpu" or (asked.kind == "gpu" and gpus >= asked.count):
         return None
     given = min(asked.count, gpus)
     instead = f"{given} GPU{'s' if given > 1 else ''}" if given else "the CPU"
-    return f"`{asked.canonical}` is not on this machine: jobs run on {instead} instead"
+    return f"`{name}` is not on this machine: jobs run on {instead} instead"

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from kinetic import settings
+from kinetic import __version__, settings
 from kinetic.backends.local.connection import LostContact, channel
 from kinetic.backends.local.home import Home
 from kinetic.cli import ages, output, report, terminal
@@ -72,7 +72,7 @@ def _lines(facts: dict[str, Any]) -> list[str]:
     if not facts["running"]:
         return ["not running; it starts with the first job", f"home    {facts['home']}"]
     if facts["pid"] is None:
-        state = f"running, kinetic {facts['version']}; the next job replaces it with this version"
+        state = f"running, kinetic {facts['version']}; this one is {__version__}"
         return [state, f"home    {facts['home']}"]
     state = terminal.painted("running", "green", sys.stdout)
     jobs = ", ".join(f"{count} {name}" for name, count in facts["jobs"].items() if count)

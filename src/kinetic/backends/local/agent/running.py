@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kinetic.backends.local.agent.schedule import Holding
     from kinetic.backends.local.messages import Request
 
-GRACE = 10.0  # seconds between SIGTERM and SIGKILL
+_GRACE = float(os.environ.get("KINETIC_GRACE", "10"))  # seconds between SIGTERM and SIGKILL
 _LOOK_EVERY = 0.1  # seconds between looks at a job's memory, where no cgroup does it
 
 
@@ -67,7 +67,7 @@ class Running:
         if self.stop is None:
             self.stop = reason
             self._signal(signal.SIGTERM)
-            self.timers.append(loop.call_later(GRACE, self._kill, loop))
+            self.timers.append(loop.call_later(_GRACE, self._kill, loop))
 
     def released(self) -> None:
         """It has ended: no more timers, no more cgroup, no stragglers."""
