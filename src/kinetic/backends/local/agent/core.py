@@ -195,18 +195,24 @@ class Agent:
             outbox.changed.append((attempt.job_id, status))
 
     def _settle(self, attempt: Running, exited: Exit) -> JobStatus:
-        """Write down how an attempt ended; a record of the runner's own always wins."""
-        key = layout.record(attempt.job_id, attempt.started.attempt, attempt.uid)
-        if not self._store.exists(key):
-            record = self._outside_record(attempt, exited)
-            self._store.put_if_absent(key, records.seal(record, self._key))
-        final = records.find_final(self._store, attempt.job_id, self._key)
-        status = JobStatus.SUCCEEDED if final and final.is_success else JobStatus.FAILED
+        """Write down how an attempt ended."""
+        status = self._outcome(attempt, exited)
         if attempt.removed:
             self._queue.remove(attempt.job_id)
             return JobStatus.NOT_FOUND
         self._queue.settle(attempt.job_id, status)
         return status
+
+    def _outcome(self, attempt: Running, exited: Exit) -> JobStatus:
+        """Whether it succeeded; where the runner left no record, we do."""
+        key = layout.record(attempt.job_id, attempt.started.attempt, attempt.uid)
+        if exited == Exit(0) and self._store.exists(key):
+            return JobStatus.SUCCEEDED  # the runner exits so only after storing a success
+        final = records.find_final(self._store, attempt.job_id, self._key)
+        if final is None:
+            final = self._outside_record(attempt, exited)
+            self._store.put_if_absent(key, records.seal(final, self._key))
+        return JobStatus.SUCCEEDED if final.is_success else JobStatus.FAILED
 
     def _outside_record(self, attempt: Running, exited: Exit) -> Record:
         stop = attempt.stop

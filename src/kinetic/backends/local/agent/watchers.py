@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -36,26 +35,29 @@ class Watchers:
     def __init__(self, loop: asyncio.AbstractEventLoop, files: FileWatch) -> None:
         self._loop = loop
         self._files = files
-        self._by_job: dict[str, set[Watcher]] = defaultdict(set)
+        self._by_job: dict[str, set[Watcher]] = {}
+        self._by_connection: dict[Connection, set[Watcher]] = {}
+        self._waiting: set[Watcher] = set()
         self._logs: dict[str, Path] = {}
         self._resting: dict[str, bool] = {}  # told a moment ago; has it grown since?
 
     def add(self, watcher: Watcher, log: Path | None) -> None:
         """Start telling; `log` is where the job prints, once it runs."""
-        self._by_job[watcher.job_id].add(watcher)
+        self._by_job.setdefault(watcher.job_id, set()).add(watcher)
+        self._by_connection.setdefault(watcher.connection, set()).add(watcher)
+        if watcher.waiter:
+            self._waiting.add(watcher)
         if log is not None:
             self.started(watcher.job_id, log)
 
     def drop(self, connection: Connection) -> None:
         """The client has gone."""
-        for job_id in [
-            j for j, found in self._by_job.items() if any(w.connection is connection for w in found)
-        ]:
-            self._by_job[job_id] = {
-                w for w in self._by_job[job_id] if w.connection is not connection
-            }
-            if not self._by_job[job_id]:
-                self._forget(job_id)
+        for watcher in self._by_connection.pop(connection, set()):
+            self._waiting.discard(watcher)
+            others = self._by_job.get(watcher.job_id, set())
+            others.discard(watcher)
+            if not others:
+                self._forget(watcher.job_id)
 
     def started(self, job_id: str, log: Path) -> None:
         """The job runs: watch its log if anybody wants it."""
@@ -74,10 +76,7 @@ class Watchers:
 
     def waiting(self) -> Iterator[tuple[str, str]]:
         """(waiter, job) for every job that waits for another."""
-        for job_id, watchers in self._by_job.items():
-            for watcher in watchers:
-                if watcher.waiter:
-                    yield watcher.waiter, job_id
+        return ((watcher.waiter, watcher.job_id) for watcher in self._waiting if watcher.waiter)
 
     def _nudge(self, job_id: str) -> None:
         if job_id in self._resting:
@@ -94,7 +93,7 @@ class Watchers:
             self._nudge(job_id)
 
     def _forget(self, job_id: str) -> None:
-        self._by_job.pop(job_id, None)
+        self._waiting -= self._by_job.pop(job_id, set())
         log = self._logs.pop(job_id, None)
         if log is not None:
             self._files.remove(str(log))
