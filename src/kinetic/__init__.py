@@ -6,9 +6,10 @@ Names load on first touch, so that `import kinetic` costs next to nothing.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
+
+TYPE_CHECKING = False  # what type checkers take for true; `typing` itself costs too much here
 
 if TYPE_CHECKING:
     from kinetic import debug as debug

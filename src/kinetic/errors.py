@@ -26,6 +26,10 @@ KineticError
 
 from __future__ import annotations
 
+# How the notes begin that a job's error comes with, whatever its type.
+TRACEBACK_NOTE = "Remote traceback:"
+LOG_NOTE = "Last log lines of "
+
 
 class KineticError(Exception):
     """The root of every error that Kinetic raises; `hint` says what to do next."""

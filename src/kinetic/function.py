@@ -45,7 +45,7 @@ class RemoteFunction(Generic[P, R]):
         try:
             return handle.result(stream_logs=True)
         except KeyboardInterrupt:
-            notices.say(goes_on(handle.job_id))
+            notices.say(notices.stopped_waiting(handle.job_id))
             raise
 
     def run_async(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
@@ -146,14 +146,6 @@ def run(
         return RemoteFunction(function, options)
 
     return decorate
-
-
-def goes_on(job_id: str) -> str:
-    """What to say to someone who stops waiting."""
-    return (
-        f"you stopped waiting; the job goes on. `kinetic jobs logs -f {job_id}` follows it, "
-        f"`kinetic jobs result {job_id}` collects it, `kinetic jobs cancel {job_id}` ends it"
-    )
 
 
 def _check_decoratable(function: object) -> None:

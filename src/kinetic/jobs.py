@@ -88,9 +88,8 @@ class JobHandle(Generic[R]):
     @classmethod
     def from_dict(cls, d: dict[str, Any]) -> JobHandle[R]:
         """Read a handle back; keys that a later version added are ignored."""
-        known = {f.name for f in fields(cls)}
         try:
-            return cls(**{key: value for key, value in d.items() if key in known})
+            return cls(**{key: value for key, value in d.items() if key in _FIELDS})
         except TypeError as error:
             raise OptionError(f"this is not a job handle: {error}") from error
 
@@ -262,6 +261,9 @@ class JobHandle(Generic[R]):
         return status
 
 
+_FIELDS = frozenset(f.name for f in fields(JobHandle))
+
+
 def _status_of(record: Record) -> JobStatus:
     return JobStatus.SUCCEEDED if record.is_success else JobStatus.FAILED
 
@@ -282,15 +284,25 @@ def attach(job_id: str, project: str | None = None, cluster: str | None = None) 
         raise OptionError(
             f"`{job_id}` is not a job id", hint="job ids are listed by `kinetic jobs list`"
         )
+    # A stored handle says what the job is; where it lives is said by our own settings alone.
+    ours = {**backend.handle_fields(), "job_id": job_id}
+    return JobHandle.from_dict({**_stored_handle(job_id, backend), **ours})
+
+
+def _stored_handle(job_id: str, backend: Backend) -> dict[str, Any]:
+    """The handle as the store has it or, where that was cleaned up, as the backend has it."""
     try:
-        stored = json.loads(backend.store.get(layout.handle(job_id)))
+        stored: dict[str, Any] = json.loads(backend.store.get(layout.handle(job_id)))
+        return stored
     except ObjectNotFound:
-        raise JobNotFound(
-            f"there is no job `{job_id}` in {backend.store.url}",
-            job_id=job_id,
-            hint="it may be cleaned up; `kinetic jobs list` shows what there is",
-        ) from None
-    return _trusted(stored, backend, job_id)
+        for listed in backend.list():
+            if listed.handle.get("job_id") == job_id:
+                return dict(listed.handle)
+    raise JobNotFound(
+        f"there is no job `{job_id}` in {backend.store.url}",
+        job_id=job_id,
+        hint="it may be cleaned up; `kinetic jobs list` shows what there is",
+    )
 
 
 def list_jobs(
@@ -307,11 +319,11 @@ def list_jobs(
 def listed_jobs(**where: str | None) -> list[tuple[JobHandle[Any], JobStatus]]:
     """Like `list_jobs`, with the status that came along with each."""
     backend = _configured_backend(**where)
+    ours = backend.handle_fields()
     found: list[tuple[JobHandle[Any], JobStatus]] = []
     for listed in backend.list():
         try:
-            job_id = str(listed.handle.get("job_id"))
-            found.append((_trusted(dict(listed.handle), backend, job_id), listed.status))
+            found.append((JobHandle.from_dict({**listed.handle, **ours}), listed.status))
         except OptionError as error:
             _log.warning("skipped a job whose handle cannot be read: %s", error)
     return found
@@ -321,9 +333,3 @@ def _configured_backend(**where: str | None) -> Backend:
     resolved = settings.resolve(**where)
     name = resolved.backend or ("gke" if resolved.project else "local")
     return backends.open_backend(name, resolved)
-
-
-def _trusted(stored: dict[str, Any], backend: Backend, job_id: str) -> JobHandle[Any]:
-    """A stored handle says what the job is; where it lives is said by our own settings alone."""
-    ours = {**backend.handle_fields(), "job_id": job_id}
-    return JobHandle.from_dict({**stored, **ours})

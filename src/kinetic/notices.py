@@ -22,6 +22,19 @@ def say(text: str) -> None:
         print(f"kinetic: {text}", file=sys.stderr, flush=True)
 
 
+def ways_back(job_id: str) -> str:
+    """What can be done about a job that nobody waits for any more."""
+    return (
+        f"`kinetic jobs logs -f {job_id}` follows it, `kinetic jobs result {job_id}` collects it, "
+        f"`kinetic jobs cancel {job_id}` ends it"
+    )
+
+
+def stopped_waiting(job_id: str) -> str:
+    """What to say to someone who presses Ctrl-C."""
+    return f"you stopped waiting; the job goes on. {ways_back(job_id)}"
+
+
 def warn(text: str) -> None:
     """Tell the user something they probably did not mean, even when quiet."""
     print(f"kinetic: warning: {text}", file=sys.stderr, flush=True)

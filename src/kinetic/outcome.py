@@ -43,10 +43,10 @@ def open_record(
         return _unpickled(record), None
     error = _error(record)
     if record.facts.traceback:
-        error.add_note(f"Remote traceback:\n{record.facts.traceback.rstrip()}")
+        error.add_note(f"{errors.TRACEBACK_NOTE}\n{record.facts.traceback.rstrip()}")
     lines = "" if shown else _last_lines(record, backend)
     if lines:
-        error.add_note(f"Last log lines of {record.job_id}:\n{lines}")
+        error.add_note(f"{errors.LOG_NOTE}{record.job_id}:\n{lines}")
     return None, error
 
 

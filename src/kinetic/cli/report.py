@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from kinetic import notices
 from kinetic.cli import terminal
+from kinetic.errors import LOG_NOTE, TRACEBACK_NOTE
 
 if TYPE_CHECKING:
     import click
@@ -17,9 +19,6 @@ NOT_RUNNING = 3
 TIMED_OUT = 124  # as `timeout` has it
 INTERRUPTED = 130  # as shells have it: 128 + SIGINT
 UNREAD = 141  # 128 + SIGPIPE
-
-_TRACEBACK = "Remote traceback:\n"
-_LOG_LINES = "Last log lines of "
 
 
 def note(text: str) -> None:
@@ -52,18 +51,10 @@ def close_line() -> None:
         print(file=sys.stderr)
 
 
-def goes_on(job_id: str) -> str:
-    """What can be done about a job that nobody waits for any more."""
-    return (
-        f"`kinetic jobs logs -f {job_id}` follows it, `kinetic jobs result {job_id}` collects it, "
-        f"`kinetic jobs cancel {job_id}` ends it"
-    )
-
-
 def stopped_waiting(job_id: str) -> int:
     """For someone who pressed Ctrl-C; returns the exit code."""
     close_line()
-    note(f"you stopped waiting; the job goes on. {goes_on(job_id)}")
+    note(notices.stopped_waiting(job_id))
     return INTERRUPTED
 
 
@@ -92,7 +83,7 @@ def job_failure(problem: BaseException, job_id: str) -> int:
 def _evidence(problem: BaseException) -> list[str]:
     """The notes that a job's error comes with; those it raised itself are in its traceback."""
     notes = [text for text in getattr(problem, "__notes__", ()) if isinstance(text, str)]
-    kinds = (_LOG_LINES, _TRACEBACK)
+    kinds = (LOG_NOTE, TRACEBACK_NOTE)
     found = ([text for text in notes if text.startswith(kind)][-1:] for kind in kinds)
     return [text for last in found for text in last]
 

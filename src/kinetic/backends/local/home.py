@@ -16,7 +16,6 @@ import hashlib
 import os
 import stat
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,6 +67,8 @@ class Home:
         path = self.root / "agent.sock"
         if len(os.fsencode(path)) <= _SOCKET_PATH_LIMIT:
             return path
+        import tempfile
+
         name = hashlib.sha256(os.fsencode(self.root)).hexdigest()[:16]
         return _private(Path(tempfile.gettempdir()) / f"kinetic-{os.getuid()}") / f"{name}.sock"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kinetic import jobs
+from kinetic import jobs, notices
 from kinetic.cli import report
 from kinetic.cli.jobs import options
 from kinetic.errors import OptionError, ResultTimeout
@@ -71,7 +71,7 @@ def _told(error: Exception, job_id: str, timeout: float | None) -> int | None:
         return report.job_failure(error, job_id)
     if isinstance(error, ResultTimeout):
         message = f"`{job_id}` is not over after {timeout:g} seconds; the job goes on"
-        report.error(message, report.goes_on(job_id))
+        report.error(message, notices.ways_back(job_id))
         return report.TIMED_OUT
     return None
 
