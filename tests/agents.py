@@ -19,7 +19,7 @@ from typing import Any
 from kinetic.backends.local.connection import LostContact, ask, channel
 from kinetic.backends.local.home import Home
 
-PATIENCE = 60.0  # seconds; only a broken product makes a test wait this long
+PATIENCE = 120.0  # seconds; only a broken product makes a test wait this long
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,20 @@ import pytest
 from tests import agents
 
 _CLEAN = [name for name in os.environ if name.startswith(("KINETIC_", "GOOGLE_CLOUD_"))]
+
+
+@pytest.fixture(autouse=True)
+def _no_test_hangs() -> Iterator[None]:
+    """A job that never comes to its gate fails the test that waits for it."""
+
+    def give_up(*_: object) -> None:
+        raise AssertionError("this test has waited for too long")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(int(agents.PATIENCE))
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture(scope="session")

@@ -200,6 +200,7 @@ def test_help_loads_nothing_it_does_not_need(words: list[str]) -> None:
         "kinetic.cli.report",
         "kinetic.cli.terminal",
         "kinetic.errors",
+        "kinetic.notices",
     }
     assert {name for name in loaded if name.startswith("kinetic")} <= allowed | groups
     assert not loaded & {"cloudpickle", "pickle", "asyncio", "json", "socket", "rich", "logging"}

@@ -48,7 +48,7 @@ def _claim(path: Path) -> bool:
     """Make the attempt ours, and say who we are, in one step that only one process can take."""
     me = ProcessId.current()
     part = path.with_name(f".{path.name}.{me.pid}")
-    part.write_text(json.dumps({"pid": me.pid, "started": me.started}))
+    part.write_text(json.dumps({"pid": me.pid, "started": me.started, "at": time.monotonic()}))
     try:
         os.link(part, path)
     except FileExistsError:

@@ -7,7 +7,6 @@ import logging
 import os
 import signal
 import sqlite3
-import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -273,7 +272,6 @@ class Agent:
             attempt=_FIRST_ATTEMPT,
             uid=uid,
             boot=processes.boot_id(),
-            at=time.monotonic(),
             workspace=schedule.free_workspace(request.source_digest, taken),
             devices=holding.devices,
             borrowed_from=holding.borrowed_from,

@@ -40,7 +40,6 @@ class Started:
     attempt: int
     uid: str
     boot: str
-    at: float  # time.monotonic(), which all processes of one boot share
     workspace: str
     devices: tuple[int, ...] = ()
     borrowed_from: str | None = None

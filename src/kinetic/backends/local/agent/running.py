@@ -56,9 +56,7 @@ class Running:
     def limit(self, loop: asyncio.AbstractEventLoop) -> None:
         """Set the timers that end it when it runs too long or grows too large."""
         if self.request.timeout is not None:
-            left = self.started.at + self.request.timeout - time.monotonic()
-            reason = endings.timed_out(self.request)
-            self.timers.append(loop.call_later(max(left, 0), self.end, loop, reason))
+            self._watch_time(loop, self.request.timeout)
         if self.request.memory is not None and self.group is None:
             self._watch_memory(loop, self.request.memory)
 
@@ -88,6 +86,19 @@ class Running:
         self._signal(signal.SIGKILL)
         self.timers.append(loop.call_later(1.0, self._kill, loop))  # until it is seen to be gone
 
+    def _watch_time(self, loop: asyncio.AbstractEventLoop, limit: float) -> None:
+        """Count from when the process claimed the attempt: starting an interpreter is our time."""
+
+        def look() -> None:
+            began = began_at(self.claim)
+            left = limit if began is None else began + limit - time.monotonic()
+            if left <= 0:
+                self.end(loop, endings.timed_out(self.request))
+            else:
+                self.timers.append(loop.call_later(left, look))
+
+        look()
+
     def _watch_memory(self, loop: asyncio.AbstractEventLoop, limit: int) -> None:
         def look() -> None:
             process = self.process()
@@ -109,6 +120,15 @@ def read_claim(path: Path) -> ProcessId | None:
     except (FileNotFoundError, ValueError):
         return None
     return ProcessId(claim["pid"], claim["started"]) if "pid" in claim else None
+
+
+def began_at(path: Path) -> float | None:
+    """When an attempt was claimed, on the clock that all processes of one boot share."""
+    try:
+        at: float | None = json.loads(path.read_bytes()).get("at")
+    except (FileNotFoundError, ValueError):
+        return None
+    return at
 
 
 def void_claim(path: Path) -> bool:
