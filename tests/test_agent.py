@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import kinetic
-from kinetic import errors
+from kinetic import errors, layout
 from kinetic.backends.local.home import Home
 from kinetic.backends.local.messages import PROTOCOL
 from kinetic.job_status import JobStatus
@@ -232,7 +232,7 @@ def test_a_job_that_vanished_unseen_is_lost_and_said_to_be(
 def test_a_machine_restart_fails_what_ran_and_runs_what_waited(
     own_home: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another boot id: the running job is FAILED with that reason, the queued one runs."""
+    """Another boot id: what ran is FAILED with that reason; what waited runs, its files or not."""
     monkeypatch.setenv("KINETIC_SLOTS", "1")
 
     @cpu
@@ -251,11 +251,16 @@ def test_a_machine_restart_fails_what_ran_and_runs_what_waited(
         (text,) = db.execute("SELECT started FROM jobs WHERE started IS NOT NULL").fetchone()
         text = json.dumps({**json.loads(text), "boot": "another"})
         db.execute("UPDATE jobs SET started = ? WHERE started IS NOT NULL", (text,))
+        db.execute("UPDATE machine SET boot = 'another'")
     db.close()
+    # What a power failure may leave of files that were not yet on disk.
+    store = Home(own_home).store
+    store.path(layout.spec(queued.job_id)).write_bytes(b"")
+    store.path(layout.handle(queued.job_id)).unlink()
     with pytest.raises(errors.JobLost, match="machine restarted"):
         running.result()
     assert running.status() is JobStatus.FAILED
-    assert queued.result() == 2
+    assert kinetic.attach(queued.job_id).result() == 2
     gate.open()
 
 

@@ -152,7 +152,7 @@ def queue_up(home: Path, handles: list[kinetic.JobHandle[Any]]) -> None:
     queue = Queue(Home(home).database)
     with queue.transaction():
         for job in handles:
-            queue.add(Request(job.job_id, "", "", "", {}, {}, job.to_dict()))
+            queue.add(Request(job.job_id, "", "", "", {}, {}, job.to_dict(), ""))
             queue.settle(job.job_id, JobStatus.SUCCEEDED)
     queue.close()
 

@@ -79,7 +79,7 @@ def attempt_of(pid: int, claim: Path, memory: int) -> Running:
     """A running attempt without a cgroup whose process is `pid`."""
     started = agents.eventually(lambda: _identity(pid), "the process starts")
     claim.write_text(f'{{"pid": {pid}, "started": "{started.started}"}}')
-    request = Request("job", "", "", "", {}, {}, {}, memory=memory)
+    request = Request("job", "", "", "", {}, {}, {}, "", memory=memory)
     return Running(request, Started(1, "uid", boot_id(), ""), Holding(1, (), None), claim)
 
 

@@ -4,7 +4,7 @@ blobs/sha256/{digest}                        immutable, shared between jobs
 jobs/{job_id}/spec.json                      what to run
 jobs/{job_id}/handle.json                    JobHandle.to_dict()
 jobs/{job_id}/attempts/{n}.{uid}.pkl         one sealed record an attempt and host
-jobs/{job_id}/log/{host}/{attempt}.{chunk}   what the job printed, in order
+jobs/{job_id}/log/{host}.{attempt}.{chunk}   what the job printed, in order
 outputs/{job_id}/                            KINETIC_OUTPUT_DIR; no cleanup touches it
 """
 
@@ -55,7 +55,7 @@ def logs(job_id: str) -> str:
 
 def log_chunk(job_id: str, attempt: int, *, host: int = 0, chunk: int = 0) -> str:
     """The key of one log chunk; keys sort in the order the bytes were written."""
-    return f"jobs/{job_id}/log/{host:04d}/{attempt:04d}.{chunk:08d}"
+    return f"jobs/{job_id}/log/{host:04d}.{attempt:04d}.{chunk:08d}"
 
 
 def outputs(job_id: str) -> str:

@@ -10,12 +10,13 @@ import hashlib
 import hmac
 import json
 import logging
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from kinetic import layout
 from kinetic.errors import KineticError, ObjectNotFound
+from kinetic.spec import plain
 
 if TYPE_CHECKING:
     from kinetic.stores.base import Store
@@ -73,7 +74,7 @@ class NotAuthentic(KineticError):
 
 def seal(record: Record, key: bytes) -> bytes:
     """The bytes to store."""
-    facts = {"ending": record.ending.value, **asdict(record.facts)}
+    facts = {"ending": record.ending.value, **plain(record.facts)}
     text = json.dumps(facts, separators=(",", ":")).encode() + b"\n" + record.body
     return b"\n".join((_MAGIC, _signature(record.job_id, record.attempt, text, key), text))
 

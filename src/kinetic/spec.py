@@ -5,13 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 from base64 import b64decode, b64encode
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from kinetic.errors import OptionError
 
 FORMAT = 1
 EXACT_TIME = "KINETIC.mtime_ns"  # in source archives; tar itself rounds to what a float holds
+
+
+def plain(record: Any) -> dict[str, Any]:
+    """A record's fields; unlike `asdict`, without copying what is in them."""
+    return {name: getattr(record, name) for name in record.__slots__}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +78,7 @@ class JobSpec:
 
     def to_json(self) -> bytes:
         """The bytes of `spec.json`."""
-        return json.dumps(asdict(self), separators=(",", ":")).encode()
+        return json.dumps(plain(self), default=plain, separators=(",", ":")).encode()
 
     @classmethod
     def from_json(cls, data: bytes) -> JobSpec:
@@ -112,7 +117,7 @@ class Assignment:
 
     def to_json(self) -> str:
         """The text that `python -m kinetic.runner` is given."""
-        return json.dumps(asdict(self))
+        return json.dumps(plain(self))
 
     @classmethod
     def from_json(cls, text: str) -> Assignment:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -55,14 +54,12 @@ def submit(call: Call, options: JobOptions) -> JobHandle[Any]:
     backend = backends.open_backend(_backend_name(resolved, options), resolved)
     _check_supported(options, backend)
     captured = environment.captured(options.capture_env_vars)
-    spec = _stored_spec(call, options, backend, resolved, tuple(sorted(captured)))
+    spec, text = _stored_spec(call, options, backend, resolved, tuple(sorted(captured)))
     handle = _handle(spec, call, options, backend)
-    text = json.dumps(handle.to_dict()).encode()
-    backend.store.put(layout.handle(spec.job_id), text)
-    digest = hashlib.sha256(spec.to_json()).hexdigest()
-    remark = backend.submit(
-        Submission(spec, digest, handle.to_dict(), options.accelerator, captured)
-    )
+    fields = handle.to_dict()
+    # The backend makes the job durable; these two it can make again.
+    backend.store.put(layout.handle(spec.job_id), json.dumps(fields).encode(), durable=False)
+    remark = backend.submit(Submission(spec, text, fields, options.accelerator, captured))
     for line in (options.accelerator.note, remark):
         if line:
             notices.say_once(line)
@@ -97,7 +94,7 @@ def _stored_spec(
     backend: Backend,
     resolved: Settings,
     env_names: tuple[str, ...],
-) -> JobSpec:
+) -> tuple[JobSpec, bytes]:
     """Capture everything, store it, and settle on an id that nobody else has."""
     store = backend.store
     function = _stored(pickle_function(call.function, call.name), store)
@@ -121,8 +118,9 @@ def _stored_spec(
             env_names=env_names,
             output_dir=_output_dir(options, backend, job_id),
         )
-        if store.put_if_absent(layout.spec(job_id), spec.to_json()):
-            return spec
+        text = spec.to_json()
+        if store.put_if_absent(layout.spec(job_id), text, durable=False):
+            return spec, text
     raise StoreError(f"could not find a free job id in {store.url}")
 
 

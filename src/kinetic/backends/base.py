@@ -19,7 +19,7 @@ class Submission:
     """A job as it is handed to a backend: what is stored of it, and what must not be."""
 
     spec: JobSpec
-    spec_digest: str
+    spec_text: bytes  # as it is stored
     handle: Mapping[str, Any]
     accelerator: Accelerator
     captured_env: Mapping[str, str]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import inspect
 import io
 import os
 import stat
@@ -55,7 +57,7 @@ def capture(function: Callable[..., object], store: Store, home: Path) -> Source
     return Source(
         digest=digest,
         root=str(root or ""),
-        cwd=_relative(Path.cwd(), root) or ".",
+        cwd=_relative(str(Path.cwd()), root) or ".",
         sys_path=tuple(_search_path(root)),
     )
 
@@ -109,9 +111,10 @@ def _walk(directory: str, prefix: str, out: frozenset[str], exclude: str) -> Ite
 
 
 def _file_of(function: Callable[..., object]) -> Path | None:
-    name = getattr(getattr(function, "__code__", None), "co_filename", "")
-    path = Path(name)
-    return path.resolve() if name and not name.startswith("<") and path.is_file() else None
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    name = code.co_filename if code else ""
+    path = Path(os.path.realpath(name))
+    return path if name and not name.startswith("<") and path.is_file() else None
 
 
 def _named_root(root: Path, file: Path | None) -> Path:
@@ -126,8 +129,14 @@ def _named_root(root: Path, file: Path | None) -> Path:
 
 
 def _may_ship(directory: Path) -> bool:
-    never = (Path.home(), Path(tempfile.gettempdir()), Path(directory.anchor))
-    return directory not in never and directory not in {path.resolve() for path in never}
+    return str(directory) not in _never_shipped(os.environ.get("HOME", ""))
+
+
+@functools.cache
+def _never_shipped(home: str) -> frozenset[str]:
+    """Directories that are never a project, by every name they have."""
+    never = ("/", tempfile.gettempdir(), home or str(Path.home()))
+    return frozenset({*never, *map(os.path.realpath, never)})
 
 
 def _allowed(directory: Path) -> Path | None:
@@ -140,24 +149,27 @@ def _allowed(directory: Path) -> Path | None:
     return None
 
 
-def _relative(path: Path, root: Path | None) -> str | None:
+def _relative(path: str, root: Path | None) -> str | None:
+    """`path` in terms of the root, if it is below it; a hot path, so strings and no objects."""
     if root is None:
         return None
-    for candidate in (path, Path(os.path.realpath(path))):
-        if candidate.is_relative_to(root):
-            return candidate.relative_to(root).as_posix()
+    for candidate in (path, os.path.realpath(path)):
+        if candidate == str(root):
+            return "."
+        if candidate.startswith(f"{root}/"):
+            return candidate[len(str(root)) + 1 :]
     return None
 
 
 def _search_path(root: Path | None) -> Iterator[str]:
     """The caller's `sys.path`: entries below the root as `./…`, the others as they are."""
     for entry in sys.path:
-        path = Path(entry or ".").absolute()
+        path = os.path.abspath(entry)  # noqa: PTH100  # as above
         below = _relative(path, root)
-        if below is not None and not path.is_relative_to(sys.prefix):
+        if below is not None and not path.startswith(f"{sys.prefix}/"):
             yield f"./{below}"
-        elif path.exists():
-            yield str(path)
+        elif os.path.exists(path):  # noqa: PTH110  # as above
+            yield path
 
 
 def _stored_archive(root: Path | None, entries: list[Entry], store: Store, home: Path) -> str:

@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,6 +47,7 @@ def run(assignment: Assignment, key: bytes) -> int:
                 return INTERRUPTED  # how it reacted to being ended is not how it ended
     except Interrupted:
         return INTERRUPTED
+    _drop_empty_outputs(assignment.job_id)
     if record is None:
         return 0  # settled before; the function is never called again
     _show(record)
@@ -71,9 +72,19 @@ def _attempt(assignment: Assignment, store: Store, key: bytes) -> Record | None:
             function = function.load()
         phase = "arguments"
         args, kwargs = _load(spec.arguments, store)
-    except Exception as error:  # noqa: BLE001  # user modules run here: anything can be raised
+    except Interrupted:
+        raise
+    except BaseException as error:  # noqa: BLE001  # user modules run here: anything can be raised
         return _told_from(root, "", setup_failed(phase, error, assignment))
     return _told_from(root, spec.source.root, call(function, args, kwargs, assignment))
+
+
+def _drop_empty_outputs(job_id: str) -> None:
+    """The job's own output directory is only litter if nobody wrote to it."""
+    directory = os.environ.get("KINETIC_OUTPUT_DIR", "")
+    if f"{directory}/".endswith(layout.outputs(job_id)):
+        with suppress(OSError):
+            os.rmdir(directory)  # noqa: PTH106  # it succeeds on empty ones alone
 
 
 def _stored(record: Record, assignment: Assignment, store: Store, key: bytes) -> bool:
@@ -118,7 +129,7 @@ def _enter(root: Path, spec: JobSpec) -> None:
     """Stand where the caller stood: working directory, import path, script name."""
     os.chdir(root / spec.source.cwd)
     below = [
-        str((root / entry).resolve()) if entry[:2] == "./" else entry
+        os.path.normpath(f"{root}/{entry}") if entry[:2] == "./" else entry
         for entry in spec.source.sys_path
     ]
     sys.path[:] = list(dict.fromkeys(below))

@@ -56,7 +56,7 @@ def raised(error: BaseException, assignment: Assignment) -> Record:
         return record  # its type, message and traceback still come back
 
 
-def setup_failed(phase: str, error: Exception, assignment: Assignment) -> Record:
+def setup_failed(phase: str, error: BaseException, assignment: Assignment) -> Record:
     """The record of a job that never came to call its function."""
     text = "".join(traceback.format_exception(error))
     message = f"{_type_name(error)}: {_safely(str, error)}"

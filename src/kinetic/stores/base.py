@@ -21,11 +21,14 @@ class Store(Protocol):
         """The address that opens this store again, from any process."""
         ...
 
-    def put(self, key: str, data: bytes | Path) -> None:
-        """Make `data` (or the contents of a file) the object under `key`."""
+    def put(self, key: str, data: bytes | Path, *, durable: bool = True) -> None:
+        """Make `data` (or the contents of a file) the object under `key`.
+
+        Without `durable` a power failure, but nothing less, may take it back.
+        """
         ...
 
-    def put_if_absent(self, key: str, data: bytes) -> bool:
+    def put_if_absent(self, key: str, data: bytes, *, durable: bool = True) -> bool:
         """Put unless the key exists; whether this call made the object."""
         ...
 

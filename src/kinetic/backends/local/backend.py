@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import sys
@@ -155,12 +156,13 @@ class LocalBackend:
         }
         return Request(
             job_id=spec.job_id,
-            spec_digest=job.spec_digest,
+            spec_digest=hashlib.sha256(job.spec_text).hexdigest(),
             source_digest=spec.source.digest,
             interpreter=sys.executable,
             startup=_startup(baseline),
             env={**baseline, **job.captured_env, **ours},
             handle=dict(job.handle),
+            spec=job.spec_text.decode(),
             slots=max(1, math.ceil(resources.cpu or 1)),
             gpus=job.accelerator.count,
             memory=resources.memory,

@@ -16,11 +16,11 @@ import signal
 import socket
 import subprocess
 import sys
-from pathlib import Path
 
 from kinetic.backends.local.launch import become_job
 from kinetic.backends.local.messages import Launch, Lines, Message, encode
 from kinetic.backends.local.processes import become_subreaper
+from kinetic.stores import local as _local  # noqa: F401  # what jobs need is loaded before they fork
 
 
 class ForkServer:
@@ -129,11 +129,11 @@ class ForkServer:
             if launch:
                 # Noted before the zombie goes, so that no one can find neither.
                 note = {"code": ended.si_status, "signalled": ended.si_code != os.CLD_EXITED}
-                _write(Path(launch.exit_note), json.dumps(note))
+                _write(launch.exit_note, json.dumps(note).encode())
             _, _, usage = os.wait4(ended.si_pid, 0)
             if launch:
                 self._end_orphans()
-                uid = Path(launch.claim).name
+                uid = launch.claim.rpartition("/")[2]
                 self._say({"exited": uid, **note, "maxrss": usage.ru_maxrss})
 
     def _end_orphans(self) -> None:
@@ -161,17 +161,23 @@ def _first_ended() -> os.waitid_result | None:
 
 def _children() -> list[int]:
     try:
-        listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+        fd = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return []  # not Linux, or a kernel without it: the agent ends a job's session instead
-    return [int(pid) for pid in listed.split()]
+    try:
+        return [int(pid) for pid in os.read(fd, 1 << 16).split()]
+    finally:
+        os.close(fd)
 
 
-def _write(path: Path, text: str) -> None:
-    part = path.with_name(f".{path.name}")
+def _write(path: str, data: bytes) -> None:
+    """Write a note that nobody reads before the process it is about is gone."""
     with contextlib.suppress(OSError):  # a full disk: the agent still hears it from us
-        part.write_text(text)
-        part.replace(path)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(fd, data)
+        finally:
+            os.close(fd)
 
 
 def main() -> None:

@@ -32,7 +32,7 @@ def become_job(launch: Launch, key: bytes) -> NoReturn:
     with contextlib.suppress(PermissionError):  # a cold start is a session leader already
         os.setsid()
     become_subreaper()
-    if not _claim(Path(launch.claim)):
+    if not _claim(launch.claim):
         os._exit(NOT_MINE)
     _redirect(launch.log)
     _reset_signals()
@@ -44,24 +44,26 @@ def become_job(launch: Launch, key: bytes) -> NoReturn:
     leave(run(Assignment.from_json(launch.assignment), key))
 
 
-def _claim(path: Path) -> bool:
+def _claim(path: str) -> bool:
     """Make the attempt ours, and say who we are, in one step that only one process can take."""
     me = ProcessId.current()
-    part = path.with_name(f".{path.name}.{me.pid}")
-    part.write_text(json.dumps({"pid": me.pid, "started": me.started, "at": time.monotonic()}))
+    text = json.dumps({"pid": me.pid, "started": me.started, "at": time.monotonic()})
+    part = f"{path}.{me.pid}"
+    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
+        os.write(fd, text.encode())
+        os.close(fd)
         os.link(part, path)
     except FileExistsError:
         return False
     finally:
-        part.unlink()
+        os.unlink(part)  # noqa: PTH108  # no paths as objects here: every job pays for them
     return True
 
 
 def _redirect(log: str) -> None:
-    path = Path(log)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    output = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.makedirs(os.path.dirname(log), 0o700, exist_ok=True)  # noqa: PTH103, PTH120  # as above
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(output, 1)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
+
+from kinetic.spec import plain
 
 PROTOCOL = 1
 
@@ -39,6 +41,7 @@ class Request:
     startup: dict[str, str]  # the variables that interpreter must be started with
     env: dict[str, str]
     handle: dict[str, Any]
+    spec: str  # its text, from which the store's copy can be made again
     slots: int = 1
     gpus: int = 0
     memory: int | None = None
@@ -46,7 +49,7 @@ class Request:
 
     def to_message(self) -> Message:
         """This request, ready to encode."""
-        return asdict(self)
+        return plain(self)
 
     @classmethod
     def from_message(cls, message: Message) -> Request:
@@ -67,7 +70,7 @@ class Launch:
 
     def to_message(self) -> Message:
         """This launch, ready to encode."""
-        return asdict(self)
+        return plain(self)
 
     @classmethod
     def from_message(cls, message: Message) -> Launch:

@@ -135,9 +135,15 @@ def _environ(pid: int) -> list[bytes]:
 
 def _stat(pid: int) -> list[str] | None:
     try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except (OSError, ValueError):
+        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
         return None
+    try:
+        text = os.read(fd, 4096).decode(errors="replace")
+    except ProcessLookupError:
+        return None
+    finally:
+        os.close(fd)
     return text.rpartition(")")[2].split()  # the name may hold spaces and parentheses
 
 

@@ -133,7 +133,17 @@ class Agent:
                 self._adopt(running)
                 running.limit(self._loop)
         self._sweep_runs()
+        if self._queue.boot() != processes.boot_id():
+            self._restore_pending()
         self.wake()
+
+    def _restore_pending(self) -> None:
+        """After a restart of the machine, make again what a power failure took from the store."""
+        for request, handle in self._queue.pending():
+            self._store.put(layout.spec(request.job_id), request.spec.encode(), durable=False)
+            self._store.put(layout.handle(request.job_id), handle.encode(), durable=False)
+        with self._queue.transaction():
+            self._queue.set_boot(processes.boot_id())
 
     def wake(self) -> None:
         """Something that scheduling depends on has changed."""

@@ -29,6 +29,7 @@ CREATE TABLE jobs (
   request TEXT NOT NULL,
   started TEXT
 );
+CREATE TABLE machine (boot TEXT NOT NULL);
 CREATE INDEX jobs_by_status ON jobs (status, gpus > 0, seq);
 """
 
@@ -131,6 +132,24 @@ class Queue:
             (JobStatus.RUNNING.value,),
         ).fetchall()
         return [(Request.from_message(json.loads(r)), _started(json.loads(s))) for r, s in rows]
+
+    def boot(self) -> str | None:
+        """The boot of the machine on which this was last used."""
+        row = self._db.execute("SELECT boot FROM machine").fetchone()
+        return row[0] if row else None
+
+    def set_boot(self, boot: str) -> None:
+        """This is the boot on which it is used now."""
+        self._db.execute("DELETE FROM machine")
+        self._db.execute("INSERT INTO machine VALUES (?)", (boot,))
+
+    def pending(self) -> Iterator[tuple[Request, str]]:
+        """Every job that waits, with the text of its handle."""
+        cursor = self._db.execute(
+            "SELECT request, handle FROM jobs WHERE status = ?", (JobStatus.PENDING.value,)
+        )
+        for request, handle in cursor:
+            yield Request.from_message(json.loads(request)), handle
 
     def pages(self, size: int = 500) -> Iterator[list[tuple[str, str]]]:
         """(handle, status) of every job, newest first, a page at a time."""
