@@ -6,7 +6,6 @@ import hashlib
 import os
 import pickle
 import signal
-import socket
 import sys
 import time
 from contextlib import contextmanager, suppress
@@ -148,21 +147,22 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         raise Interrupted
 
-    reader, writer = socket.socketpair()
-    with reader, writer:
-        reader.setblocking(False)
-        writer.setblocking(False)
-        before = signal.signal(signal.SIGTERM, interrupt), signal.set_wakeup_fd(writer.fileno())
-        try:
-            yield lambda: bool(signal.SIGTERM in _drain(reader))
-        finally:
-            signal.signal(signal.SIGTERM, before[0])
-            signal.set_wakeup_fd(before[1])
-
-
-def _drain(reader: socket.socket) -> bytes:
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    os.set_blocking(writer, False)
+    before = signal.signal(signal.SIGTERM, interrupt), signal.set_wakeup_fd(writer)
     try:
-        return reader.recv(4096)
+        yield lambda: bool(signal.SIGTERM in _drain(reader))
+    finally:
+        signal.signal(signal.SIGTERM, before[0])
+        signal.set_wakeup_fd(before[1])
+        os.close(reader)
+        os.close(writer)
+
+
+def _drain(reader: int) -> bytes:
+    try:
+        return os.read(reader, 4096)
     except BlockingIOError:
         return b""
 

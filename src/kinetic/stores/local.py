@@ -8,7 +8,7 @@ import shutil
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote
 
 from kinetic.errors import ObjectNotFound, OptionError, StoreError
 
@@ -27,7 +27,7 @@ class LocalStore:
     @classmethod
     def from_url(cls, url: str) -> LocalStore:
         """The store that `url` of another LocalStore names."""
-        return cls(Path(unquote(urlsplit(url).path)))
+        return cls(Path(unquote(url.removeprefix("file://"))))
 
     @property
     def url(self) -> str:

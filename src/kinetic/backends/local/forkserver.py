@@ -17,7 +17,7 @@ import socket
 import subprocess
 import sys
 
-from kinetic.backends.local.launch import become_job
+from kinetic.backends.local.launch import become_job, prepare_streams
 from kinetic.backends.local.messages import Launch, Lines, Message, encode
 from kinetic.backends.local.processes import become_subreaper
 from kinetic.stores import local as _local  # noqa: F401  # what jobs need is loaded before they fork
@@ -43,6 +43,7 @@ class ForkServer:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._wake_writer.fileno())
         become_subreaper()
+        prepare_streams()
         gc.collect()
         gc.freeze()  # forked children never touch, and so never copy, what is here already
         self._say({"ready": os.getpid()})

@@ -7,7 +7,6 @@ kinetic.backends.local.launch` comes here from a cold start and reads the same l
 from __future__ import annotations
 
 import contextlib
-import importlib
 import io
 import json
 import os
@@ -61,50 +60,53 @@ def _claim(path: str) -> bool:
     return True
 
 
+def prepare_streams() -> None:
+    """Once a process, before any job: nothing to read, and text that is out when its line is."""
+    sys.stdin = io.TextIOWrapper(io.FileIO(os.open(os.devnull, os.O_RDONLY)))
+    for stream in (sys.stdout, sys.stderr):
+        # Line buffering also flushes at a carriage return, so progress bars move.
+        assert isinstance(stream, io.TextIOWrapper)
+        stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
+
+
 def _redirect(log: str) -> None:
-    os.makedirs(os.path.dirname(log), 0o700, exist_ok=True)  # noqa: PTH103, PTH120  # as above
+    """Be the writer of the log, under the streams that are there already."""
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(os.path.dirname(log), 0o700)  # noqa: PTH102, PTH120  # as above
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.close(output)
-    os.close(nothing)
-    sys.stdin = io.TextIOWrapper(io.FileIO(0, closefd=False))
-    sys.stdout, sys.stderr = _text(1, "backslashreplace"), _text(2, "backslashreplace")
-    sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr  # type: ignore[misc]
-
-
-def _text(fd: int, errors: str) -> io.TextIOWrapper:
-    # Line buffering also flushes at a carriage return, so progress bars move.
-    binary = io.BufferedWriter(io.FileIO(fd, "w", closefd=False))
-    return io.TextIOWrapper(binary, encoding="utf-8", errors=errors, line_buffering=True)
 
 
 def _reset_signals() -> None:
     signal.set_wakeup_fd(-1)
-    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGPIPE, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # as every Python program starts
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _take_environment(env: dict[str, str]) -> None:
-    os.environ.clear()
-    os.environ.update(env)
-    time.tzset()
+    """Exactly `env`; only what differs is touched, for every touched page is a copied one."""
+    for name in [name for name in os.environ if name not in env]:
+        del os.environ[name]
+    for name, value in env.items():
+        if os.environ.get(name) != value:
+            os.environ[name] = value
+    if "TZ" in env:
+        time.tzset()
 
 
 def _forget_parent() -> None:
-    """No trace of the fork server in what user code can see."""
-    main = types.ModuleType("__main__")
-    sys.modules["__main__"] = main
-    importlib.invalidate_caches()
+    """No trace of the fork server in what user code can see, nor of what it saw on disk."""
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    sys.path_importer_cache.clear()
 
 
 def main() -> NoReturn:
     """The cold start: one message on stdin says everything."""
     message = json.loads(sys.stdin.readline())
+    os.close(0)
+    prepare_streams()
     become_job(Launch.from_message(message["launch"]), bytes.fromhex(message["key"]))
 
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import signal
@@ -51,9 +51,14 @@ def boot_id() -> str:
 def become_subreaper() -> None:
     """Inherit orphaned descendants instead of letting them escape to init."""
     if _ON_LINUX:
-        import ctypes
+        _libc().prctl(_SUBREAPER, 1, 0, 0, 0)
 
-        ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+
+@cache
+def _libc() -> Any:
+    import ctypes
+
+    return ctypes.CDLL(None)
 
 
 def signal_tree(leader: int, job_id: str, number: signal.Signals) -> bool:

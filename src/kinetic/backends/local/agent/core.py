@@ -165,7 +165,9 @@ class Agent:
         running = dict(self._running)
         outbox = _Outbox()
         try:
-            with self._queue.transaction():
+            # What is accepted or started must survive anything; what ended has its record already.
+            durable = bool(inbox.submitted or self._waiting_heads())
+            with self._queue.transaction(durable=durable):
                 self._accept(inbox, outbox)
                 self._settle_all(inbox, running, outbox)
                 self._remove_all(inbox, running, outbox)

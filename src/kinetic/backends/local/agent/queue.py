@@ -58,8 +58,12 @@ class Queue:
         self._db.close()
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """All or nothing, and on disk when it ends."""
+    def transaction(self, *, durable: bool = True) -> Iterator[None]:
+        """All or nothing, and on disk when it ends.
+
+        Without `durable` a power failure, but nothing less, may take it back.
+        """
+        self._db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -179,7 +183,6 @@ def _open(path: Path) -> sqlite3.Connection:
         elif application != _APPLICATION or version != _VERSION:
             raise _foreign(path, application, version)
         db.execute("PRAGMA journal_mode = WAL")
-        db.execute("PRAGMA synchronous = FULL")
         db.execute("SELECT count(*) FROM jobs WHERE status = ''").fetchone()
     except sqlite3.Error as error:
         raise BackendUnavailable(
