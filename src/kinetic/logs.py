@@ -46,16 +46,16 @@ def tail(store: Store, job_id: str, lines: int) -> bytes:
     """The last `lines` lines, reading no more of the log than holds them."""
     if lines <= 0:
         return b""
-    found = b""
+    pieces: list[bytes] = []  # last first
+    line_ends = 0
     for key, size in reversed(list(store.list(layout.logs(job_id)))):
         position = size
-        while position > 0:
+        while position > 0 and line_ends <= lines:
             start = max(position - _PIECE, 0)
-            found = _piece(store, key, start, position - start) + found
+            pieces.append(_piece(store, key, start, position - start))
+            line_ends += pieces[-1].count(b"\n")
             position = start
-            if _newlines(found) >= lines:
-                return _last_lines(found, lines)
-    return _last_lines(found, lines)
+    return _last_lines(b"".join(reversed(pieces)), lines)
 
 
 def _piece(store: Store, key: str, start: int, length: int) -> bytes:
@@ -63,11 +63,6 @@ def _piece(store: Store, key: str, start: int, length: int) -> bytes:
         return store.get_range(key, start, length)
     except ObjectNotFound:
         return b""
-
-
-def _newlines(text: bytes) -> int:
-    """How many line ends stand before the last line."""
-    return text.count(b"\n", 0, len(text) - 1) if text else 0
 
 
 def _last_lines(text: bytes, lines: int) -> bytes:
