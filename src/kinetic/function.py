@@ -50,7 +50,7 @@ class RemoteFunction(Generic[P, R]):
 
     def run_async(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """Submit as a job and return its handle at once."""
-        inspect.signature(self.__wrapped__).bind(*self._bound, *args, **kwargs)
+        _check_arguments(self.__wrapped__, (*self._bound, *args), kwargs)
         call = Call(self.__wrapped__, _name_of(self.__wrapped__), (*self._bound, *args), kwargs)
         return submit(call, self._options)
 
@@ -177,6 +177,17 @@ def _check_decoratable(function: object) -> None:
             "a generator function cannot be decorated with `kinetic.run`",
             hint="a generator cannot leave its process: return a list, or write to the output dir",
         )
+
+
+def _check_arguments(
+    function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
+) -> None:
+    """A call that could never work fails here rather than in a job."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        return  # some builtins do not tell
+    signature.bind(*args, **kwargs)
 
 
 def _name_of(function: object) -> str:

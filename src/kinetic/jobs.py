@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from kinetic import backends, layout, outcome, printing, records, settings
 from kinetic.backends.base import LogBytes
-from kinetic.errors import JobError, JobNotFound, ObjectNotFound, OptionError, ResultTimeout
+from kinetic.errors import (
+    JobError,
+    JobNotFound,
+    KineticError,
+    ObjectNotFound,
+    OptionError,
+    RemoteError,
+    ResultTimeout,
+)
 from kinetic.job_status import JobStatus
 
 if TYPE_CHECKING:
@@ -24,10 +32,11 @@ if TYPE_CHECKING:
     from kinetic.backends.base import Backend
     from kinetic.records import Record
 
-__all__ = ["JobContext", "JobHandle", "JobStatus", "attach", "list_jobs", "listed_jobs"]
+__all__ = ["JobContext", "JobHandle", "JobStatus", "attach", "list_jobs", "listed_jobs", "tidy_up"]
 
 R = TypeVar("R")
 _log = logging.getLogger(__name__)
+_DELIVERY = 60.0  # seconds that an event loop may take to wake up whoever awaits a handle
 _JOB_ID = re.compile(r"[a-z0-9]([a-z0-9-]{0,126}[a-z0-9])?")
 
 
@@ -90,7 +99,7 @@ class JobHandle(Generic[R]):
         """Read a handle back; keys that a later version added are ignored."""
         try:
             return cls(**{key: value for key, value in d.items() if key in _FIELDS})
-        except TypeError as error:
+        except (TypeError, AttributeError) as error:
             raise OptionError(f"this is not a job handle: {error}") from error
 
     def to_dict(self) -> dict[str, Any]:
@@ -154,7 +163,7 @@ class JobHandle(Generic[R]):
         value, error = outcome.open_record(record, backend, shown=bool(stream_logs))
         wanted = (error is None and not self.debug) if cleanup is None else cleanup
         if wanted:
-            self._cleanup(backend, k8s=True, gcs=True, timeout=cleanup_timeout)
+            self._tidy_up(backend, cleanup_timeout)
         if error is not None:
             raise error
         return cast("R", value)
@@ -166,21 +175,28 @@ class JobHandle(Generic[R]):
         loop = asyncio.get_running_loop()
         future: asyncio.Future[R] = loop.create_future()
 
+        delivered = threading.Event()
+
         def settle(value: R | None, error: BaseException | None) -> None:
-            if future.done():  # whoever waited was cancelled
-                return
+            if future.done():
+                return  # whoever waited was cancelled; the result stays where it is
             if error is None:
                 future.set_result(cast("R", value))
+                delivered.set()
+            elif isinstance(error, StopIteration):  # which no future takes
+                future.set_exception(RemoteError(f"StopIteration: {error}", job_id=self.job_id))
             else:
                 future.set_exception(error)
 
         def wait() -> None:
             try:
-                answer: tuple[R | None, BaseException | None] = self.result(), None
+                answer: tuple[R | None, BaseException | None] = self.result(cleanup=False), None
             except BaseException as error:  # noqa: BLE001  # it is raised where it is awaited
                 answer = None, error
             with suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(settle, *answer)
+                if answer[1] is None and not self.debug and delivered.wait(_DELIVERY):
+                    self._tidy_up(self._backend(), _DELIVERY)
 
         # A daemon: a program that stopped waiting must be able to end.
         threading.Thread(target=wait, name=f"await-{self.job_id}", daemon=True).start()
@@ -217,6 +233,15 @@ class JobHandle(Generic[R]):
                 ) from None
         if gcs:
             backend.store.delete(layout.job(self.job_id))
+
+    def _tidy_up(self, backend: Backend, timeout: float) -> None:
+        """Forget a job whose outcome is here; what goes wrong now must not cost the outcome."""
+        try:
+            # Not ended: it may still be joining its threads and running its exit handlers.
+            backend.delete(self.job_id, timeout, end=False)
+            backend.store.delete(layout.job(self.job_id))
+        except (KineticError, OSError) as error:
+            _log.warning("could not clean up `%s`: %s", self.job_id, error)
 
     def _outcome(
         self,
@@ -264,6 +289,11 @@ class JobHandle(Generic[R]):
 _FIELDS = frozenset(f.name for f in fields(JobHandle))
 
 
+def tidy_up(handle: JobHandle[Any], timeout: float = 180) -> None:
+    """What `result()` does once it has the value, for those who had to take it in two steps."""
+    handle._tidy_up(handle._backend(), timeout)
+
+
 def _status_of(record: Record) -> JobStatus:
     return JobStatus.SUCCEEDED if record.is_success else JobStatus.FAILED
 
@@ -294,6 +324,8 @@ def _stored_handle(job_id: str, backend: Backend) -> dict[str, Any]:
     try:
         stored: dict[str, Any] = json.loads(backend.store.get(layout.handle(job_id)))
         return stored
+    except ValueError as error:
+        raise OptionError(f"the stored handle of `{job_id}` is damaged: {error}") from error
     except ObjectNotFound:
         for listed in backend.list():
             if listed.handle.get("job_id") == job_id:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 
 _said: set[str] = set()
 _QUIET_LEVELS = {"WARNING", "ERROR", "CRITICAL"}
@@ -19,7 +20,7 @@ def say_once(text: str) -> None:
 def say(text: str) -> None:
     """Tell the user something now, unless KINETIC_LOG_LEVEL asks for quiet."""
     if os.environ.get("KINETIC_LOG_LEVEL", "INFO").upper() not in _QUIET_LEVELS:
-        print(f"kinetic: {text}", file=sys.stderr, flush=True)
+        _print(f"kinetic: {text}")
 
 
 def ways_back(job_id: str) -> str:
@@ -37,4 +38,10 @@ def stopped_waiting(job_id: str) -> str:
 
 def warn(text: str) -> None:
     """Tell the user something they probably did not mean, even when quiet."""
-    print(f"kinetic: warning: {text}", file=sys.stderr, flush=True)
+    _print(f"kinetic: warning: {text}")
+
+
+def _print(line: str) -> None:
+    if sys.stderr is not None:  # closed by whoever started us
+        with suppress(OSError, ValueError):
+            print(line, file=sys.stderr, flush=True)

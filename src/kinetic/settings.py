@@ -17,6 +17,15 @@ from kinetic.errors import OptionError
 
 BACKENDS = ("local", "gke", "kubernetes", "pathways")
 _PROFILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_AGENT_VARIABLES = {
+    "KINETIC_SLOTS": (r"0*[1-9][0-9]{0,5}", "a whole number above zero"),
+    "KINETIC_AGENT_IDLE": (
+        r"[0-9]*\.?[0-9]*[1-9][0-9]*\.?[0-9]*",
+        "a number of seconds above zero",
+    ),
+    "KINETIC_GRACE": (r"[0-9]+\.?[0-9]*|\.[0-9]+", "a number of seconds"),
+    "KINETIC_JOB_START": (r"fork|cold", "`fork` or `cold`"),
+}
 _DEFAULTS = {"zone": "us-central1-a", "cluster": "kinetic-cluster", "namespace": "default"}
 
 
@@ -35,8 +44,25 @@ class Settings:
 
 def home_directory() -> Path:
     """`KINETIC_HOME`, by default `~/.kinetic`."""
-    named = os.environ.get("KINETIC_HOME")
-    return Path(named).expanduser().absolute() if named else Path.home() / ".kinetic"
+    named = os.environ.get("KINETIC_HOME") or "~/.kinetic"
+    try:
+        expanded = Path(named).expanduser()
+    except RuntimeError:
+        expanded = Path("~")  # HOME is not set, and nobody knows this user
+    if str(expanded)[:1] == "~" or (named[0] == "~" and not os.environ.get("HOME", "x")):
+        raise OptionError(
+            "there is no home directory to keep jobs in: HOME is not set",
+            hint="set HOME, or point KINETIC_HOME at a directory of your own",
+        )
+    return expanded.absolute()
+
+
+def check_agent_variables() -> None:
+    """Refuse nonsense in the variables that an agent reads when it starts."""
+    for name, (pattern, what) in _AGENT_VARIABLES.items():
+        value = os.environ.get(name, "")
+        if value and not re.fullmatch(pattern, value):
+            raise OptionError(f"{name} takes {what}, not `{value}`")
 
 
 def resolve(

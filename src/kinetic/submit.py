@@ -16,7 +16,7 @@ from kinetic import backends, layout, notices, settings
 from kinetic.backends.base import Submission
 from kinetic.capture import environment, source
 from kinetic.capture.function import pickle_arguments, pickle_function
-from kinetic.errors import BackendError, StoreError
+from kinetic.errors import StoreError
 from kinetic.jobs import JobContext, JobHandle
 from kinetic.spec import JobSpec, Payload, Resources
 
@@ -52,7 +52,7 @@ def submit(call: Call, options: JobOptions) -> JobHandle[Any]:
         backend=options.backend,
     )
     backend = backends.open_backend(_backend_name(resolved, options), resolved)
-    _check_supported(options, backend)
+    backend.check(options)
     captured = environment.captured(options.capture_env_vars)
     spec, text = _stored_spec(call, options, backend, resolved, tuple(sorted(captured)))
     handle = _handle(spec, call, options, backend)
@@ -76,16 +76,6 @@ def _backend_name(resolved: Settings, options: JobOptions) -> str:
             "no cluster is configured, so jobs run on this machine; `kinetic init` connects one"
         )
     return "local"
-
-
-def _check_supported(options: JobOptions, backend: Backend) -> None:
-    if options.debug:
-        raise BackendError(f"the backend `{backend.name}` cannot run debug=True in this version")
-    if backend.name == "local" and options.container_image not in (None, "bundled"):
-        raise BackendError(
-            f"the local backend cannot run container_image={options.container_image!r}",
-            hint="leave it out: local jobs run in your own interpreter and its packages",
-        )
 
 
 def _stored_spec(

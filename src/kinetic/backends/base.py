@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from kinetic.accelerators import Accelerator
     from kinetic.job_status import JobStatus
+    from kinetic.options import JobOptions
     from kinetic.spec import JobSpec
     from kinetic.stores.base import Store
 
@@ -68,6 +69,10 @@ class Backend(Protocol):
         """What its records are authenticated with."""
         ...
 
+    def check(self, options: JobOptions) -> None:
+        """Raise if this backend cannot do what the options ask for."""
+        ...
+
     def handle_fields(self) -> Mapping[str, str]:
         """Where its jobs live: the handle's project, cluster_name, zone, namespace, bucket_name."""
         ...
@@ -105,8 +110,11 @@ class Backend(Protocol):
         """The last lines the job has printed."""
         ...
 
-    def delete(self, job_id: str, timeout: float) -> None:
-        """End the job if it is not over, and forget it; returns when it is gone."""
+    def delete(self, job_id: str, timeout: float, *, end: bool = True) -> None:
+        """End the job if it is not over, and forget it; returns when it is gone.
+
+        Without `end`, what still runs is waited for: it has its outcome, and is tidying up.
+        """
         ...
 
     def list(self) -> list[ListedJob]:

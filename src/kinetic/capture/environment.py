@@ -55,6 +55,8 @@ def check_patterns(patterns: Iterable[object] | None) -> tuple[str, ...]:
             f"capture_env_vars takes a list of names, not the string `{patterns}`",
             hint=f'write capture_env_vars=["{patterns}"]',
         )
+    if patterns is not None and not isinstance(patterns, list | tuple | set | frozenset):
+        raise OptionError(f"capture_env_vars takes a list of names, not {patterns!r}")
     checked = []
     for pattern in patterns or ():
         if not isinstance(pattern, str) or not (_NAME.fullmatch(pattern) or pattern == "*"):

@@ -57,7 +57,7 @@ def capture(function: Callable[..., object], store: Store, home: Path) -> Source
     return Source(
         digest=digest,
         root=str(root or ""),
-        cwd=_relative(str(Path.cwd()), root) or ".",
+        cwd=_relative(str(_working_directory()), root) or ".",
         sys_path=tuple(_search_path(root)),
     )
 
@@ -68,8 +68,8 @@ def package_root(function: Callable[..., object]) -> Path | None:
     named = os.environ.get("KINETIC_PACKAGE_ROOT")
     if named:
         return _named_root(Path(named).expanduser().resolve(), file)
-    if file is None:
-        return _allowed(Path.cwd())
+    if file is None or file.is_relative_to(sys.prefix):  # typed in by hand, or installed
+        return _allowed(_working_directory())
     start = file.parent
     while (start / "__init__.py").exists() and start != start.parent:
         start = start.parent
@@ -79,6 +79,16 @@ def package_root(function: Callable[..., object]) -> Path | None:
         if any((directory / marker).exists() for marker in _MARKERS):
             return directory
     return _allowed(start)
+
+
+def _working_directory() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise OptionError(
+            "the working directory does not exist any more",
+            hint="change to one that does, and try again",
+        ) from None
 
 
 def tree(root: Path, exclude: Path) -> Iterator[Entry]:
@@ -209,6 +219,13 @@ def _store_archive(root: Path | None, entries: list[Entry], store: Store, home: 
     return digest
 
 
+def _portable(target: str, link: Path, root: Path) -> str:
+    """A link's target; one below the root by a way that leads to the job's copy of it."""
+    if target.startswith(f"{root}/"):
+        return os.path.relpath(target, link.parent)
+    return target
+
+
 def _add(archive: tarfile.TarFile, root: Path, entry: Entry) -> None:
     path = root / entry.name
     info = tarfile.TarInfo(entry.name)
@@ -220,7 +237,7 @@ def _add(archive: tarfile.TarFile, root: Path, entry: Entry) -> None:
             archive.addfile(info)
         elif stat.S_ISLNK(entry.status.st_mode):
             info.type = tarfile.SYMTYPE
-            info.linkname = str(path.readlink())
+            info.linkname = _portable(str(path.readlink()), path, root)
             archive.addfile(info)
         else:
             # Read whole, so that a file that grows or shrinks meanwhile cannot tear the archive.

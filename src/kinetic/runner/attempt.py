@@ -39,6 +39,7 @@ UNRECORDED = 74  # sysexits' EX_IOERR: the attempt ended, but its record could n
 def run(assignment: Assignment, key: bytes) -> int:
     """Run the attempt and store its record; returns the exit code its process should end with."""
     store = open_store(assignment.store_url)
+    me = os.getpid()
     try:
         with _interruptible() as was_interrupted:
             record = _attempt(assignment, store, key)
@@ -46,11 +47,14 @@ def run(assignment: Assignment, key: bytes) -> int:
                 return INTERRUPTED  # how it reacted to being ended is not how it ended
     except Interrupted:
         return INTERRUPTED
+    if os.getpid() != me:
+        return 0  # a child that the function forked and did not end: its value is nobody's
     _drop_empty_outputs(assignment.job_id)
     if record is None:
         return 0  # settled before; the function is never called again
+    stored = _stored(record, assignment, store, key)
     _show(record)
-    if not _stored(record, assignment, store, key):
+    if not stored:
         return UNRECORDED
     return 0 if record.is_success else (record.facts.exit_code or FAILED) & 0xFF or FAILED
 
@@ -69,6 +73,7 @@ def _attempt(assignment: Assignment, store: Store, key: bytes) -> Record | None:
         function = _load(spec.function, store)
         if isinstance(function, FunctionReference):
             function = function.load()
+        _be_main(function)
         phase = "arguments"
         args, kwargs = _load(spec.arguments, store)
     except Interrupted:
@@ -97,7 +102,7 @@ def _stored(record: Record, assignment: Assignment, store: Store, key: bytes) ->
             return True
         except StoreError as error:
             if time.monotonic() > deadline:
-                print(f"kinetic: the job ended, but its result is lost: {error}", file=sys.stderr)
+                _print(f"kinetic: the job ended, but its result is lost: {error}\n")
                 return False
             time.sleep(_STORE_AGAIN)
 
@@ -137,6 +142,14 @@ def _enter(root: Path, spec: JobSpec) -> None:
         Path(spec.output_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
+def _be_main(function: Any) -> None:
+    """Let the caller's script be found as `__main__`, as far as the function brought it along."""
+    scope = getattr(function, "__globals__", {})
+    if getattr(function, "__module__", None) == "__main__":
+        names = {name: value for name, value in scope.items() if name[:2] != "__"}
+        vars(sys.modules["__main__"]).update(names)
+
+
 @contextmanager
 def _interruptible() -> Iterator[Callable[[], bool]]:
     """Turn SIGTERM into `Interrupted`, so that `finally` blocks run; a user's own handler wins.
@@ -151,19 +164,28 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
     os.set_blocking(reader, False)
     os.set_blocking(writer, False)
     before = signal.signal(signal.SIGTERM, interrupt), signal.set_wakeup_fd(writer)
+
+    def restore() -> None:
+        if signal.getsignal(signal.SIGTERM) is interrupt:
+            signal.signal(signal.SIGTERM, before[0])
+        with suppress(ValueError, OSError):
+            signal.set_wakeup_fd(before[1])
+
+    # What the function forks is not the job: its SIGTERM is neither raised nor counted here.
+    os.register_at_fork(after_in_child=restore)
     try:
         yield lambda: bool(signal.SIGTERM in _drain(reader))
     finally:
-        signal.signal(signal.SIGTERM, before[0])
-        signal.set_wakeup_fd(before[1])
-        os.close(reader)
-        os.close(writer)
+        restore()
+        for fd in (reader, writer):
+            with suppress(OSError):  # a function may close what it finds open
+                os.close(fd)
 
 
 def _drain(reader: int) -> bytes:
     try:
         return os.read(reader, 4096)
-    except BlockingIOError:
+    except OSError:
         return b""
 
 
@@ -179,8 +201,13 @@ def _told_from(root: Path, origin: str, record: Record) -> Record:
 
 def _show(record: Record) -> None:
     """Failures go to the log too: that is where people look first."""
-    if record.is_success:
-        return
-    sys.stdout.flush()
-    text = record.facts.traceback or f"kinetic: {record.facts.message}\n"
-    print(text, end="", file=sys.stderr, flush=True)
+    if not record.is_success:
+        _print(record.facts.traceback or f"kinetic: {record.facts.message}\n")
+
+
+def _print(text: str) -> None:
+    """To the log, whatever the function has done to its streams."""
+    with suppress(OSError, ValueError, AttributeError):
+        sys.stdout.flush()
+    with suppress(OSError):
+        os.write(2, text.encode(errors="backslashreplace"))

@@ -6,13 +6,16 @@ a thousand jobs of an unchanged project cost a thousand looks and not a thousand
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import os
 import shutil
 import stat
 import tarfile
 import time
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from kinetic import layout
 from kinetic.errors import StoreError
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from kinetic.spec import Source
     from kinetic.stores.base import Store
 
+_READ = 1 << 20
 _RACY_NS = 20_000_000  # a write this soon after unpacking might not show in the time stamps
 
 
@@ -42,60 +46,109 @@ def prepare(directory: Path, source: Source, store: Store) -> Path:
 
 
 def _is_pristine(root: Path, note: Path, digest: str) -> bool:
+    """Whether nothing was touched; what cannot be looked at was."""
     try:
         noted = json.loads(note.read_bytes())
-    except (FileNotFoundError, ValueError):
+        return bool(noted["digest"] == digest and noted["files"] == dict(_snapshot(root)))
+    except (OSError, ValueError):
         return False
-    return bool(noted["digest"] == digest and noted["files"] == dict(_snapshot(root)))
 
 
 def _snapshot(root: Path) -> Iterator[tuple[str, list[int | str]]]:
-    """What a job could change, and the price of a look: bytecode caches are left out."""
+    """What a job could change, and the price of a look; bytecode caches are left out."""
     pending = [(str(root), "")]
     newest = time.time_ns() - _RACY_NS
     while pending:
         directory, prefix = pending.pop()
         with os.scandir(directory) as children:
             for child in children:
-                if child.name == "__pycache__":
-                    continue
                 s = child.stat(follow_symlinks=False)
                 if stat.S_ISDIR(s.st_mode):
-                    # Adding a bytecode cache changes a directory's times, so only its mode counts.
-                    yield prefix + child.name, [s.st_mode]
                     pending.append((child.path, f"{prefix}{child.name}/"))
+                    if child.name != "__pycache__":
+                        # A new bytecode cache changes a directory's times: only its mode counts.
+                        yield prefix + child.name, [s.st_mode]
                 elif stat.S_ISLNK(s.st_mode):
                     yield prefix + child.name, [os.readlink(child.path)]  # noqa: PTH115  # a hot path
-                else:
-                    racy = 1 if s.st_mtime_ns > newest else 0
-                    yield prefix + child.name, [s.st_mode, s.st_size, s.st_mtime_ns, s.st_ino, racy]
+                elif not (prefix.endswith("__pycache__/") and child.name.endswith(".pyc")):
+                    racy = int(s.st_mtime_ns > newest)
+                    times = [s.st_mtime_ns, s.st_ctime_ns]
+                    yield prefix + child.name, [s.st_mode, s.st_size, *times, s.st_ino, racy]
 
 
 def _discard(root: Path) -> None:
     """Remove the tree; what a job made unremovable is moved out of the way."""
-    if root.exists():
-        aside = root.with_name(f"trash-{os.urandom(4).hex()}")
-        root.rename(aside)
-        shutil.rmtree(aside, ignore_errors=True)
+    if not root.exists():
+        return
+    aside = root.with_name(f"trash-{os.urandom(4).hex()}")
+    root.rename(aside)
+    for directory, _, _ in os.walk(aside):
+        with suppress(OSError):
+            os.chmod(directory, 0o700)  # noqa: PTH101
+    shutil.rmtree(aside, ignore_errors=True)
 
 
 def _unpack(store: Store, digest: str, root: Path) -> None:
-    import hashlib
-    import io
-
-    data = store.get(layout.blob(digest))
-    if hashlib.sha256(data).hexdigest() != digest:
+    """The archive's tree below `root`, in constant memory; an error if it is not the one named."""
+    blob = _Blob(store, layout.blob(digest))
+    members: list[tarfile.TarInfo] = []
+    with tarfile.open(fileobj=io.BufferedReader(blob, _READ), mode="r|") as archive:
+        made = {"."}
+        for member in archive:
+            _place(archive, member, root, made)
+            members.append(member)
+    while blob.read(_READ):
+        pass
+    if blob.digest() != digest:
         raise StoreError(f"the source archive {digest[:12]} is damaged in {store.url}")
-    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
-        archive.extractall(root, filter=_inside)  # noqa: S202  # `_inside` checks members
-        for member in reversed(archive.getmembers()):  # a directory's time changes with its files
-            exact = int(member.pax_headers[EXACT_TIME])
-            os.utime(root / member.name, ns=(exact, exact), follow_symlinks=False)
+    for member in reversed(members):  # a directory's mode may forbid, and its time is changed
+        _finish(member, str(root / member.name))
 
 
-def _inside(member: tarfile.TarInfo, root: str) -> tarfile.TarInfo:
-    """Members as they were packed; one that would land outside the root is an error."""
-    target = os.path.realpath(os.path.join(root, member.name))  # noqa: PTH118  # as tarfile does
-    if os.path.commonpath([target, os.path.realpath(root)]) != os.path.realpath(root):
+def _place(archive: tarfile.TarFile, member: tarfile.TarInfo, root: Path, made: set[str]) -> None:
+    """Make one member, below directories that this archive made and nowhere else."""
+    parent, name = os.path.split(member.name)
+    if (parent or ".") not in made or name in ("", ".", ".."):
         raise StoreError(f"the source archive names `{member.name}`, outside its root")
-    return member.replace(uid=None, gid=None, uname=None, gname=None, deep=False)  # type: ignore[arg-type]
+    path = root / member.name
+    if member.isdir():
+        path.mkdir(mode=0o700)
+        made.add(member.name)
+    elif member.issym():
+        path.symlink_to(member.linkname)
+    else:
+        content = archive.extractfile(member)
+        assert content is not None
+        with content, path.open("xb") as file:
+            shutil.copyfileobj(content, file, _READ)
+
+
+def _finish(member: tarfile.TarInfo, path: str) -> None:
+    if not member.issym():
+        os.chmod(path, member.mode)  # noqa: PTH101  # once a file
+    exact = int(member.pax_headers[EXACT_TIME])
+    os.utime(path, ns=(exact, exact), follow_symlinks=False)
+
+
+class _Blob(io.RawIOBase):
+    """An object read from front to back, and hashed on the way."""
+
+    def __init__(self, store: Store, key: str) -> None:
+        super().__init__()
+        self._store, self._key = store, key
+        self._position = 0
+        self._hash = hashlib.sha256()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        piece = self._store.get_range(self._key, self._position, len(buffer))
+        buffer[: len(piece)] = piece
+        self._position += len(piece)
+        self._hash.update(piece)
+        return len(piece)
+
+    def digest(self) -> str:
+        """Of what was read."""
+        return self._hash.hexdigest()

@@ -7,6 +7,7 @@ import math
 import os
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from kinetic.backends.local.connection import (
 from kinetic.backends.local.home import Home
 from kinetic.backends.local.messages import Request
 from kinetic.capture import environment
+from kinetic.errors import BackendError, OptionError
 from kinetic.job_status import JobStatus
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
     from kinetic.accelerators import Accelerator
     from kinetic.backends.base import Event, Submission
+    from kinetic.options import JobOptions
     from kinetic.settings import Settings
     from kinetic.stores.local import LocalStore
 
@@ -45,7 +48,10 @@ def from_settings(settings: Settings) -> LocalBackend:
 
 def from_handle(handle: Mapping[str, Any]) -> LocalBackend:
     """The backend of the home that a handle names."""
-    return _of(Home(Path(handle["cluster_name"])))
+    home = Path(handle["cluster_name"])
+    if not home.is_absolute():
+        raise OptionError(f"this handle names no home of the local backend: `{home}`")
+    return _of(Home(home))
 
 
 def _of(home: Home) -> LocalBackend:
@@ -70,6 +76,15 @@ class LocalBackend:
     def signing_key(self) -> bytes:
         return self._home.signing_key()
 
+    def check(self, options: JobOptions) -> None:
+        if options.debug:
+            raise BackendError("the local backend cannot run debug=True in this version")
+        if options.container_image not in (None, "bundled"):
+            raise BackendError(
+                f"the local backend cannot run container_image={options.container_image!r}",
+                hint="leave it out: local jobs run in your own interpreter and its packages",
+            )
+
     def handle_fields(self) -> Mapping[str, str]:
         return {
             "project": "",
@@ -88,7 +103,8 @@ class LocalBackend:
         return _shortfall(job.handle["accelerator"], job.accelerator, answer["gpus"])
 
     def status(self, job_id: str) -> JobStatus:
-        return JobStatus(ask(self._home, {"op": "status", "job_id": job_id})["status"])
+        request = {"op": "status", "job_id": job_id, "waiter": os.environ.get("KINETIC_JOB_ID")}
+        return JobStatus(ask(self._home, request)["status"])
 
     def watch(
         self, job_id: str, *, log: bool = False, deadline: float | None = None
@@ -126,8 +142,9 @@ class LocalBackend:
     def tail(self, job_id: str, lines: int) -> bytes:
         return logs.tail(self._store, job_id, lines)
 
-    def delete(self, job_id: str, timeout: float) -> None:
-        ask(self._home, {"op": "remove", "job_id": job_id}, time.monotonic() + timeout)
+    def delete(self, job_id: str, timeout: float, *, end: bool = True) -> None:
+        request = {"op": "remove", "job_id": job_id, "end": end}
+        ask(self._home, request, time.monotonic() + timeout)
 
     def list(self) -> builtins.list[ListedJob]:
         patience = Patience(self._home)
@@ -154,6 +171,8 @@ class LocalBackend:
             "KINETIC_JOB_ID": spec.job_id,
             "KINETIC_OUTPUT_DIR": spec.output_dir,
         }
+        import resource  # not there on Windows, which was told so before
+
         return Request(
             job_id=spec.job_id,
             spec_digest=hashlib.sha256(job.spec_text).hexdigest(),
@@ -163,11 +182,23 @@ class LocalBackend:
             env={**baseline, **job.captured_env, **ours},
             handle=dict(job.handle),
             spec=job.spec_text.decode(),
+            umask=_umask(),
+            open_files=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
             slots=max(1, math.ceil(resources.cpu or 1)),
             gpus=job.accelerator.count,
             memory=resources.memory,
             timeout=resources.timeout,
         )
+
+
+def _umask() -> int:
+    """This process's umask. Asking for it means setting it, except where /proc tells."""
+    with suppress(OSError, ValueError, StopIteration):
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return int(next(line for line in lines if line.startswith("Umask:")).split()[1], 8)
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
 def _startup(baseline: Mapping[str, str]) -> dict[str, str]:

@@ -6,13 +6,13 @@ import os
 import select
 import socket
 import subprocess
-import sys
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import kinetic
+from kinetic import settings
 from kinetic.backends.local.messages import PROTOCOL, Lines, Message, encode
 from kinetic.errors import BackendError, BackendUnavailable
 
@@ -95,10 +95,16 @@ class Channel:
         return message
 
     def _wait(self, deadline: float | None) -> None:
-        left = None if deadline is None else max(deadline - time.monotonic(), 0)
-        readable, _, _ = select.select([self._link], [], [], left)
-        if not readable:
+        if not _readable(self._link.fileno(), deadline):
             raise TimeoutError
+
+
+def _readable(fd: int, deadline: float | None) -> bool:
+    """Whether there is something to read before the deadline. Not select: it stops at fd 1023."""
+    waiting = select.poll()
+    waiting.register(fd, select.POLLIN)
+    left = None if deadline is None else max(deadline - time.monotonic(), 0) * 1000
+    return bool(waiting.poll(left))
 
 
 @contextmanager
@@ -156,12 +162,16 @@ def _connect(home: Home) -> socket.socket | None:
 def _start_and_connect(home: Home) -> socket.socket:
     """Start the agent; of clients that do so at once, one does and the others wait for it."""
     home.prepare()
+    settings.check_agent_variables()
     deadline = time.monotonic() + _START_WITHIN
+    pause = 0.02
     with _only_one(home):
         while time.monotonic() < deadline:
             if link := _connect(home):
                 return link
-            _start(home, deadline)
+            if not _start(home, deadline):
+                time.sleep(pause)  # another one starts or stops right now; it will not say when
+                pause = min(pause * 2, 1.0)
     raise BackendUnavailable(
         f"the agent of {home.root} did not start within {_START_WITHIN:g} seconds",
         hint=f"see {home.agent_log}",
@@ -186,21 +196,13 @@ def _only_one(home: Home) -> Iterator[None]:
         os.close(lock)
 
 
-def _start(home: Home, deadline: float) -> None:
-    """Start an agent and wait until it serves, gives way to another, or says what is wrong."""
+def _start(home: Home, deadline: float) -> bool:
+    """Start an agent; True once it serves, False if it gave way to another."""
     reader, writer = os.pipe()
     env = {name: os.environ[name] for name in _AGENT_ENVIRONMENT if name in os.environ}
     env = with_own_package(env)
     process = subprocess.Popen(
-        [
-            sys.executable,
-            "-P",
-            "-m",
-            "kinetic.backends.local.agent",
-            str(home.root),
-            str(writer),
-            "0",
-        ],
+        home.agent_command(str(writer), 0),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -223,8 +225,7 @@ def _start(home: Home, deadline: float) -> None:
             )
     if "error" in said:
         raise BackendUnavailable(said["error"], hint=said["hint"])
-    if "running" in said:
-        time.sleep(0.02)  # another one starts or stops right now; it will not say when
+    return "ready" in said
 
 
 def with_own_package(env: dict[str, str]) -> dict[str, str]:
@@ -240,8 +241,7 @@ def _first_line(reader: int, deadline: float) -> Message | None:
     """What the agent reports; None if it died without a word."""
     lines, said = Lines(), b""
     while not said.endswith(b"\n"):
-        ready, _, _ = select.select([reader], [], [], max(deadline - time.monotonic(), 0))
-        if not ready:
+        if not _readable(reader, deadline):
             return {}  # it may still come; the caller looks at the clock
         piece = os.read(reader, 65536)
         if not piece:

@@ -16,11 +16,15 @@ import signal
 import socket
 import subprocess
 import sys
+import time
+import traceback
 
-from kinetic.backends.local.launch import become_job, prepare_streams
+from kinetic.backends.local import processes
+from kinetic.backends.local.launch import become_job, clean_signals, prepare_streams
 from kinetic.backends.local.messages import Launch, Lines, Message, encode
-from kinetic.backends.local.processes import become_subreaper
 from kinetic.stores import local as _local  # noqa: F401  # what jobs need is loaded before they fork
+
+_FORK_TRIES, _FORK_PAUSE = 20, 0.25  # a machine that is out of processes is given five seconds
 
 
 class ForkServer:
@@ -30,7 +34,8 @@ class ForkServer:
         self._agent: socket.socket | None = agent
         self._cold = cold
         self._key = b""
-        self._restart: list[str] = []
+        self._restart: Message = {}
+        self._runs = ""
         self._lines = Lines()
         self._jobs: dict[int, Launch] = {}
         self._successor: int | None = None
@@ -42,7 +47,8 @@ class ForkServer:
         """Serve until the agent is gone and the last job has been noted."""
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._wake_writer.fileno())
-        become_subreaper()
+        processes.take_name(processes.FORK_SERVER)
+        processes.become_subreaper()
         prepare_streams()
         gc.collect()
         gc.freeze()  # forked children never touch, and so never copy, what is here already
@@ -70,8 +76,9 @@ class ForkServer:
             if "key" in message:
                 self._key = bytes.fromhex(message["key"])
                 self._restart = message["restart"]
+                self._runs = message["runs"]
             elif "bye" in message:
-                self._restart = []
+                self._restart = {}
             else:
                 self._launch(Launch.from_message(message))
 
@@ -81,25 +88,32 @@ class ForkServer:
         self._agent = None
         if self._restart:
             successor = subprocess.Popen(
-                self._restart,
+                self._restart["command"],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
+                env=self._restart["env"],
                 start_new_session=True,
             )
-            self._successor = successor.pid
+            self._successor = successor.pid  # it has no name of its own yet
             successor.returncode = 0  # `_reap` waits for it, not Popen
 
     def _launch(self, launch: Launch) -> None:
-        pid = self._spawn(launch) if self._cold else self._fork(launch)
-        self._jobs[pid] = launch
+        try:
+            pid = self._spawn(launch) if self._cold else self._fork(launch)
+        except OSError as error:
+            self._say({"unstarted": launch.uid, "trouble": f"no process could be had: {error}"})
+        else:
+            self._jobs[pid] = launch
 
     def _fork(self, launch: Launch) -> int:
-        pid = os.fork()
+        pid = _patient_fork()
         if pid == 0:
             try:
                 self._close()
                 become_job(launch, self._key)
+            except BaseException:  # noqa: BLE001  # the log is the last place where it can be told
+                traceback.print_exc()
             finally:
                 os._exit(os.EX_SOFTWARE)  # never unwind into the server's loop
         return pid
@@ -119,38 +133,65 @@ class ForkServer:
         return process.pid
 
     def _close(self) -> None:
+        signal.set_wakeup_fd(-1)
         for end in (self._agent, self._wake_reader, self._wake_writer):
             if end:
-                signal.set_wakeup_fd(-1)
                 end.close()
 
     def _reap(self) -> None:
         while ended := _first_ended():
             launch = self._jobs.pop(ended.si_pid, None)
-            if launch:
+            uid = launch.uid if launch else _claimed_by(ended.si_pid, self._runs)
+            note = {"code": ended.si_status, "signalled": ended.si_code != os.CLD_EXITED}
+            if uid:
                 # Noted before the zombie goes, so that no one can find neither.
-                note = {"code": ended.si_status, "signalled": ended.si_code != os.CLD_EXITED}
-                _write(launch.exit_note, json.dumps(note).encode())
-            _, _, usage = os.wait4(ended.si_pid, 0)
-            if launch:
+                _write(f"{self._runs}/{uid}.exit", json.dumps(note).encode())
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(ended.si_pid, signal.SIGKILL)  # its group: the zombie keeps the name
+            os.waitpid(ended.si_pid, 0)
+            if uid:
                 self._end_orphans()
-                uid = launch.claim.rpartition("/")[2]
-                self._say({"exited": uid, **note, "maxrss": usage.ru_maxrss})
+            if launch:
+                self._say({"exited": uid, **note})
 
     def _end_orphans(self) -> None:
         """End what ended jobs left running: on Linux it is ours now, and not in our books."""
-        ours = {*self._jobs, self._successor}
-        while orphans := [pid for pid in _children() if pid not in ours]:
+        while orphans := [pid for pid in _children() if self._is_orphan(pid)]:
             for pid in orphans:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(pid, 0)
 
+    def _is_orphan(self, pid: int) -> bool:
+        """Not ours to end: our jobs, agents, fork servers, and jobs of a fork server that died."""
+        if pid in self._jobs or pid == self._successor or processes.is_ours(pid):
+            return False
+        return not (processes.is_job(pid) and _claimed_by(pid, self._runs))
+
     def _say(self, message: Message) -> None:
         if self._agent:
             with contextlib.suppress(OSError):  # its end will be seen by the next read
                 self._agent.sendall(encode(message))
+
+
+def _patient_fork() -> int:
+    for _ in range(_FORK_TRIES):
+        try:
+            return os.fork()
+        except BlockingIOError:
+            time.sleep(_FORK_PAUSE)
+    return os.fork()
+
+
+def _claimed_by(pid: int, runs: str) -> str | None:
+    """The uid of the attempt that a process has claimed, whoever forked it."""
+    for name in os.listdir(runs):  # noqa: PTH208  # no objects where jobs are forked from
+        if "." not in name:
+            with contextlib.suppress(OSError), open(f"{runs}/{name}") as claim:  # noqa: PTH123
+                if f'"pid": {pid},' in claim.read():
+                    return name
+    return None
 
 
 def _first_ended() -> os.waitid_result | None:
@@ -164,7 +205,7 @@ def _children() -> list[int]:
     try:
         fd = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return []  # not Linux, or a kernel without it: the agent ends a job's session instead
+        return []  # not Linux, or a kernel without it: then a job's process group has to do
     try:
         return [int(pid) for pid in os.read(fd, 1 << 16).split()]
     finally:
@@ -183,6 +224,7 @@ def _write(path: str, data: bytes) -> None:
 
 def main() -> None:
     """`python -m kinetic.backends.local.forkserver FD fork|cold`."""
+    clean_signals()
     agent = socket.socket(fileno=int(sys.argv[1]))
     ForkServer(agent, cold=sys.argv[2] == "cold").serve()
 

@@ -23,6 +23,7 @@ from kinetic.errors import BackendUnavailable
 from kinetic.stores.local import LocalStore
 
 _SOCKET_PATH_LIMIT = 100  # bytes; Linux takes 107, macOS 103
+_SHORT = Path("/tmp")  # noqa: S108  # below it a directory that is checked to be ours alone
 _KEY_BYTES = 32
 _OURS_ALONE = 0o700
 
@@ -67,10 +68,9 @@ class Home:
         path = self.root / "agent.sock"
         if len(os.fsencode(path)) <= _SOCKET_PATH_LIMIT:
             return path
-        import tempfile
-
+        # Not TMPDIR: every client of a home must find the same place, whatever its environment.
         name = hashlib.sha256(os.fsencode(self.root)).hexdigest()[:16]
-        return _private(Path(tempfile.gettempdir()) / f"kinetic-{os.getuid()}") / f"{name}.sock"
+        return _SHORT / f"kinetic-{os.getuid()}" / f"{name}.sock"
 
     def prepare(self) -> None:
         """Make the home, or say why it cannot be used."""
@@ -80,9 +80,10 @@ class Home:
                 hint="install WSL (`wsl --install`) and run kinetic inside it",
             )
         try:
-            for directory in (self.root, self.runs, self.workspaces):
-                directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _private(self.root)
+            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for directory in (self.runs, self.workspaces, self.socket.parent):
+                if directory != self.root:
+                    _private(directory)
         except OSError as error:
             raise BackendUnavailable(
                 f"KINETIC_HOME cannot be used: {self.root}: {error.strerror}",
@@ -103,6 +104,11 @@ class Home:
                 hint="restore it; if it is lost, delete it, and results made with it with it",
             )
         return key
+
+    def agent_command(self, ready: str, restarts: int) -> list[str]:
+        """What starts an agent of this home; `ready` is where it reports, or `-`."""
+        module = "kinetic.backends.local.agent"
+        return [sys.executable, "-P", "-m", module, str(self.root), ready, str(restarts)]
 
     def claim(self, uid: str) -> Path:
         """The file by which one process claims an attempt; it holds who that process is."""

@@ -10,6 +10,7 @@ import contextlib
 import io
 import json
 import os
+import resource
 import signal
 import sys
 import time
@@ -17,8 +18,9 @@ import types
 from pathlib import Path
 from typing import NoReturn
 
+from kinetic.backends.local import processes
 from kinetic.backends.local.messages import Launch
-from kinetic.backends.local.processes import ProcessId, become_subreaper
+from kinetic.backends.local.processes import ProcessId
 from kinetic.runner.attempt import run
 from kinetic.runner.leave import leave
 from kinetic.spec import Assignment
@@ -30,11 +32,14 @@ def become_job(launch: Launch, key: bytes) -> NoReturn:
     """Be the job: its own session, log and environment; then run it and exit."""
     with contextlib.suppress(PermissionError):  # a cold start is a session leader already
         os.setsid()
-    become_subreaper()
+    processes.become_subreaper()
+    processes.take_name(processes.JOB)
     if not _claim(launch.claim):
         os._exit(NOT_MINE)
     _redirect(launch.log)
     _reset_signals()
+    os.umask(launch.umask)
+    _limit_open_files(launch.open_files)
     _take_environment(launch.env)
     if launch.cgroup:
         with contextlib.suppress(OSError):  # the agent watches resident memory as well
@@ -58,6 +63,19 @@ def _claim(path: str) -> bool:
     finally:
         os.unlink(part)  # noqa: PTH108  # no paths as objects here: every job pays for them
     return True
+
+
+def clean_signals() -> None:
+    """Undo what a parent blocked or ignored; jobs get what a fresh program gets."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def _limit_open_files(soft: int) -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def prepare_streams() -> None:
@@ -106,6 +124,7 @@ def main() -> NoReturn:
     """The cold start: one message on stdin says everything."""
     message = json.loads(sys.stdin.readline())
     os.close(0)
+    clean_signals()
     prepare_streams()
     become_job(Launch.from_message(message["launch"]), bytes.fromhex(message["key"]))
 

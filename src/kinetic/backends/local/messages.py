@@ -42,6 +42,8 @@ class Request:
     env: dict[str, str]
     handle: dict[str, Any]
     spec: str  # its text, from which the store's copy can be made again
+    umask: int = 0o022
+    open_files: int = 1024  # the soft limit
     slots: int = 1
     gpus: int = 0
     memory: int | None = None
@@ -64,9 +66,15 @@ class Launch:
     assignment: str  # JSON of kinetic.spec.Assignment
     log: str
     claim: str
-    exit_note: str
+    umask: int
+    open_files: int
     env: dict[str, str] = field(default_factory=dict)
     cgroup: str | None = None
+
+    @property
+    def uid(self) -> str:
+        """The attempt's uid, after which its claim is named."""
+        return self.claim.rpartition("/")[2]
 
     def to_message(self) -> Message:
         """This launch, ready to encode."""

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import signal
 
+AGENT, FORK_SERVER, JOB = "kinetic-agent", "kinetic-fork", "kinetic-job"
+
 _ON_LINUX = sys.platform.startswith("linux")
-_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
+_SUBREAPER, _SET_NAME = 36, 15  # PR_SET_CHILD_SUBREAPER, PR_SET_NAME
 _STATE, _PARENT, _SESSION, _STARTED = 0, 1, 3, 19  # fields of /proc/PID/stat after the name
 
 
@@ -31,25 +33,41 @@ class ProcessId:
         """This process."""
         return cls(os.getpid(), _started(os.getpid()) or "")
 
+    def exists(self) -> bool:
+        """Whether it is there, be it as a zombie."""
+        return _started(self.pid) == self.started
+
     def is_alive(self) -> bool:
         """Whether it still runs; a zombie does not."""
-        return _started(self.pid) == self.started and _state(self.pid) != "Z"
+        return self.exists() and _state(self.pid) != "Z"
 
-    def is_unreaped(self) -> bool:
-        """Whether it has ended, but its parent has not looked yet."""
-        return _started(self.pid) == self.started and _state(self.pid) == "Z"
+    def will_be_noted(self) -> bool:
+        """Whether it is a zombie that a fork server is about to look at."""
+        return self.exists() and _state(self.pid) == "Z" and _name(_parent(self.pid)) == FORK_SERVER
+
+    def may_lead(self) -> bool:
+        """Whether its number still means it: a session keeps its leader's number from reuse."""
+        return _started(self.pid) in (None, self.started)
 
 
 @cache
 def boot_id() -> str:
-    """What tells one run of this machine from the next."""
+    """What tells one run of this machine, or of this container, from the next."""
+    if not _ON_LINUX:
+        return _output("sysctl", "-n", "kern.boottime").strip()
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    namespace = Path("/proc/self/ns/pid").readlink()
+    return f"{boot} {namespace} {_started(1)}"
+
+
+def take_name(name: str) -> None:
+    """Be told from others in process lists, and by our own kind; only on Linux."""
     if _ON_LINUX:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    return _output("sysctl", "-n", "kern.boottime").strip()
+        _libc().prctl(_SET_NAME, name.encode(), 0, 0, 0)
 
 
 def become_subreaper() -> None:
-    """Inherit orphaned descendants instead of letting them escape to init."""
+    """Inherit orphaned descendants instead of letting them escape to init; only on Linux."""
     if _ON_LINUX:
         _libc().prctl(_SUBREAPER, 1, 0, 0, 0)
 
@@ -61,35 +79,48 @@ def _libc() -> Any:
     return ctypes.CDLL(None)
 
 
-def signal_tree(leader: int, job_id: str, number: signal.Signals) -> bool:
-    """Signal every process of a job; whether there was any."""
-    members = tree(leader, job_id)
-    for pid in members:
+def is_ours(pid: int) -> bool:
+    """Whether the process is an agent or a fork server, which no job's end may take along."""
+    return _name(pid) in (AGENT, FORK_SERVER)
+
+
+def is_job(pid: int) -> bool:
+    """Whether the process is a job's, or was forked by one and runs nothing else."""
+    return _name(pid) == JOB
+
+
+def signal_tree(leader: ProcessId, job_id: str, number: signal.Signals) -> None:
+    """Signal every process of a job."""
+    for pid in tree(leader, job_id):
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
-    return bool(members)
 
 
-def tree(leader: int, job_id: str) -> list[int]:
+def tree(leader: ProcessId, job_id: str) -> list[int]:
     """Who belongs to a job: its session, its descendants, and whoever carries its name."""
     table = _table()
-    mine = _with_descendants({leader}, leader, table)
+    mine = _family({leader.pid}, leader.pid, table) if leader.may_lead() else set()
     if _ON_LINUX:
         mark = f"KINETIC_JOB_ID={job_id}".encode()
         marked = {pid for pid in table if pid not in mine and mark in _environ(pid)}
-        mine |= _with_descendants(marked, leader, table)
+        mine |= _family(marked, None, table)
     return sorted(mine - {os.getpid()})
 
 
 def descendants(leader: int) -> list[int]:
     """A job's own process and everything below it or in its session."""
-    return sorted(_with_descendants({leader}, leader, _table()))
+    return sorted(_family({leader}, leader, _table()))
 
 
-def _with_descendants(roots: set[int], session: int, table: dict[int, tuple[int, int]]) -> set[int]:
+def _family(roots: set[int], session: int | None, table: dict[int, tuple[int, int]]) -> set[int]:
+    """Roots, session and all descendants, but no agent, no fork server and none of theirs."""
     found = {pid for pid, (_, sid) in table.items() if sid == session or pid in roots}
-    while more := {pid for pid, (parent, _) in table.items() if parent in found} - found:
-        found |= more
+    found = {pid for pid in found if not is_ours(pid)}
+    grown = found
+    while grown:
+        below = {pid for pid, (parent, _) in table.items() if parent in grown} - found
+        grown = {pid for pid in below if not is_ours(pid)}
+        found |= grown
     return found
 
 
@@ -112,10 +143,13 @@ def _resident_pages(pid: int) -> int:
 def _table() -> dict[int, tuple[int, int]]:
     """pid -> (parent, session) of every process that is not a zombie."""
     if not _ON_LINUX:
-        rows = (
-            line.split() for line in _output("ps", "-axo", "pid=,ppid=,sess=,stat=").splitlines()
-        )
-        return {int(r[0]): (int(r[1]), os.getsid(int(r[0]))) for r in rows if _visible(r)}
+        listed = _output("ps", "-axo", "pid=,ppid=,stat=").splitlines()
+        rows = [line.split() for line in listed]
+        return {
+            int(pid): (int(parent), session)
+            for pid, parent, state in rows
+            if not state.startswith("Z") and (session := _session(int(pid)))
+        }
     found = {}
     for name in os.listdir("/proc"):  # noqa: PTH208  # ten times a second, so no objects
         if name.isdigit() and (fields := _stat(int(name))) and fields[_STATE] != "Z":
@@ -123,12 +157,11 @@ def _table() -> dict[int, tuple[int, int]]:
     return found
 
 
-def _visible(row: list[str]) -> bool:
+def _session(pid: int) -> int | None:
     try:
-        os.getsid(int(row[0]))
+        return os.getsid(pid)
     except OSError:
-        return False
-    return not row[-1].startswith("Z")
+        return None
 
 
 def _environ(pid: int) -> list[bytes]:
@@ -136,6 +169,13 @@ def _environ(pid: int) -> list[bytes]:
         return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
         return []
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
 
 
 def _stat(pid: int) -> list[str] | None:
@@ -157,6 +197,11 @@ def _state(pid: int) -> str:
         fields = _stat(pid)
         return fields[_STATE] if fields else ""
     return _output("ps", "-o", "stat=", "-p", str(pid)).strip()[:1]
+
+
+def _parent(pid: int) -> int:
+    fields = _stat(pid) if _ON_LINUX else None
+    return int(fields[_PARENT]) if fields else 0
 
 
 def _started(pid: int) -> str | None:

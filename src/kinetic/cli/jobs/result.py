@@ -61,7 +61,7 @@ def command(
         return code
     _print(value, handle, as_json)
     if not no_cleanup and not handle.debug:
-        handle.cleanup()  # only now that the value is safely out
+        jobs.tidy_up(handle)  # only now that the value is safely out
     return 0
 
 

@@ -6,16 +6,19 @@ READY_FD is where to report how the start went, or `-`; RESTARTS is how often it
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import logging
 import os
+import resource
 import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from kinetic.backends.local.agent import devices
+from kinetic.backends.local import processes
+from kinetic.backends.local.agent import devices, tidy
 from kinetic.backends.local.agent.core import Agent
 from kinetic.backends.local.agent.filewatch import open_watch
 from kinetic.backends.local.agent.nursery import Nursery
@@ -24,17 +27,20 @@ from kinetic.backends.local.agent.schedule import Machine
 from kinetic.backends.local.agent.server import Connection, Door
 from kinetic.backends.local.agent.watchers import Watchers
 from kinetic.backends.local.home import Home
+from kinetic.backends.local.launch import clean_signals
 from kinetic.backends.local.messages import encode
 from kinetic.errors import KineticError
 
 _log = logging.getLogger("kinetic.agent")
 _LOOK_AROUND_EVERY = 2.0  # seconds between looks at whether anyone still needs us
 _LOG_LIMIT = 4 << 20
+_OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _RESTARTS = 20  # how often an agent that dies is started again before a client must ask
 
 
 def main() -> None:
     """Serve until stopped, idle for long, or the home is gone."""
+    _start_clean()
     directory, fd, restarts = sys.argv[1:]
     home = Home(Path(directory))
     ready = None if fd == "-" else int(fd)
@@ -64,24 +70,15 @@ async def _serve(home: Home, queue: Queue, ready: int | None, restarts: int) -> 
     loop.set_exception_handler(_crash)
     machine = Machine(_slots(), devices.find_gpus())
     agent = Agent(loop, home, queue, machine)
-    restart = [
-        sys.executable,
-        "-P",
-        "-m",
-        "kinetic.backends.local.agent",
-        str(home.root),
-        "-",
-        str(restarts + 1),
-    ]
-    agent.nursery = Nursery(
-        loop, agent, home.signing_key(), restart if restarts < _RESTARTS else []
-    )
+    restart = home.agent_command("-", restarts + 1) if restarts < _RESTARTS else []
+    agent.nursery = Nursery(loop, agent, home, restart)
     agent.watchers = Watchers(loop, open_watch(loop))
     door = Door(agent, queue, done.set)
     home.socket.unlink(missing_ok=True)
     server = await loop.create_unix_server(lambda: Connection(door), home.socket, backlog=1024)
     home.socket.chmod(0o600)
     agent.recover()
+    tidy.prune(home, agent.workspaces_in_use())
     _log.info("serving %s with %d slots and %d GPUs", home.root, machine.slots, len(machine.gpus))
     _report(ready, {"ready": os.getpid()})
     await _until_done(done, home, door)
@@ -93,7 +90,7 @@ async def _serve(home: Home, queue: Queue, ready: int | None, restarts: int) -> 
 
 
 async def _until_done(done: asyncio.Event, home: Home, door: Door) -> None:
-    patience = float(os.environ.get("KINETIC_AGENT_IDLE", "300"))
+    patience = float(os.environ.get("KINETIC_AGENT_IDLE") or 300)
     mine = home.lock.stat().st_ino
     idle = 0.0
     every = min(_LOOK_AROUND_EVERY, patience)
@@ -136,13 +133,30 @@ def _start_log(home: Home) -> None:
 
 def _crash(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """An error nobody foresaw: go, and let the next agent start from what is on disk."""
+    error = context.get("exception")
+    if isinstance(error, OSError) and error.errno in _OUT_OF_RESOURCES:
+        _log.error("%s: %s", context["message"], error)  # asyncio tries again in a second
+        return
     _log.critical("crashed: %s", context["message"], exc_info=context.get("exception"))
     os._exit(os.EX_SOFTWARE)
 
 
+def _start_clean() -> None:
+    """Nothing of whoever happened to start us: no name, signals, affinity or small limits."""
+    processes.take_name(processes.AGENT)
+    clean_signals()
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if hasattr(os, "sched_setaffinity"):
+        with suppress(OSError):
+            os.sched_setaffinity(0, range(os.cpu_count() or 1))
+    os.umask(0o077)
+
+
 def _slots() -> int:
-    named = os.environ.get("KINETIC_SLOTS", "")
-    if named.isdigit() and int(named) > 0:
+    named = os.environ.get("KINETIC_SLOTS")
+    if named:
         return int(named)
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

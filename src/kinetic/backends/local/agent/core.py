@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import signal
 import sqlite3
-from dataclasses import dataclass, field, replace
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kinetic import layout, records
@@ -38,6 +41,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _RETRY_AFTER = 1.0  # seconds until what could not be written is tried again
 _FIRST_ATTEMPT = 1
+_UID = re.compile(r"[0-9a-f]{12}(?=$|\.)")
+_VOID_FOR = 86400.0  # seconds; no process comes this late to the attempt it was forked for
 
 
 @dataclass
@@ -45,7 +50,7 @@ class _Inbox:
     """What has happened since the last tick."""
 
     submitted: list[tuple[Connection, Request]] = field(default_factory=list)
-    removed: list[tuple[Connection | None, str]] = field(default_factory=list)
+    removed: list[tuple[Connection, str, bool]] = field(default_factory=list)
     exited: dict[str, Exit] = field(default_factory=dict)
     unstarted: set[str] = field(default_factory=set)
 
@@ -87,9 +92,9 @@ class Agent:
         self._inbox.submitted.append((connection, request))
         self._soon()
 
-    def remove(self, connection: Connection, job_id: str) -> None:
-        """End the job if need be, and forget it; the client hears when it is gone."""
-        self._inbox.removed.append((connection, job_id))
+    def remove(self, connection: Connection, job_id: str, end: bool) -> None:
+        """Forget the job once it is over; with `end`, end it. The client hears when it is gone."""
+        self._inbox.removed.append((connection, job_id, end))
         self._soon()
 
     def exited(self, uid: str, exited: Exit) -> None:
@@ -103,7 +108,7 @@ class Agent:
             running = self._running[uid]
             if trouble is not None and void_claim(running.claim):
                 message = f"{running.request.interpreter} could not start: {trouble}"
-                running.stop = Stop(Ending.SETUP_FAILED, message)
+                running.stop = running.stop or Stop(Ending.SETUP_FAILED, message, "interpreter")
                 self.exited(uid, Exit(None))
             else:
                 self._adopt(running)
@@ -115,23 +120,30 @@ class Agent:
                 return self._log_of(running)
         return None
 
+    def workspaces_in_use(self) -> set[str]:
+        """The names of the workspaces that running jobs work in."""
+        return {running.started.workspace for running in self._running.values()}
+
     def is_idle(self) -> bool:
         """Whether nothing runs and nothing waits."""
         return not self._running and not self._waiting_heads() and self._tick_at is None
 
     def recover(self) -> None:
         """Take over what an earlier agent left: adopt what runs, settle what ended."""
-        for request, started in self._queue.running():
+        for request, started, ending in self._queue.running():
             holding = Holding(request.slots, started.devices, started.borrowed_from)
             claim = self._home.claim(started.uid)
-            running = Running(request, started, holding, claim, removed=False)
+            group = memory.find_group(started.uid) if request.memory else None
+            running = Running(request, started, holding, claim, group, removed=ending)
             self._running[started.uid] = running
             if started.boot != processes.boot_id():
                 running.stop = endings.RESTARTED
                 self.exited(started.uid, Exit(None))
-            else:
-                self._adopt(running)
-                running.limit(self._loop)
+                continue
+            self._adopt(running)
+            running.limit(self._loop)
+            if ending:
+                running.end(self._loop, endings.CANCELLED)
         self._sweep_runs()
         if self._queue.boot() != processes.boot_id():
             self._restore_pending()
@@ -166,7 +178,7 @@ class Agent:
         outbox = _Outbox()
         try:
             # What is accepted or started must survive anything; what ended has its record already.
-            durable = bool(inbox.submitted or self._waiting_heads())
+            durable = bool(inbox.submitted or inbox.removed or self._waiting_heads())
             with self._queue.transaction(durable=durable):
                 self._accept(inbox, outbox)
                 self._settle_all(inbox, running, outbox)
@@ -196,9 +208,11 @@ class Agent:
 
     def _settle_all(self, inbox: _Inbox, running: dict[str, Running], outbox: _Outbox) -> None:
         for uid in inbox.unstarted & running.keys():
-            attempt = running.pop(uid)
-            self._queue.put_back(attempt.job_id)
-            outbox.gone.append(attempt)
+            if running[uid].removed:
+                inbox.exited[uid] = Exit(None)
+                continue
+            # Its claim stays, void: a process that was forked for it may still come.
+            self._queue.put_back(running.pop(uid).job_id)
         for uid in inbox.exited.keys() & running.keys():
             attempt = running.pop(uid)
             status = self._settle(attempt, inbox.exited[uid])
@@ -229,19 +243,21 @@ class Agent:
         stop = attempt.stop
         if stop is None and attempt.group and attempt.group.ran_out():
             stop = endings.out_of_memory(attempt.request)
-        ending, facts = (stop.ending, Facts(stop.message)) if stop else endings.explain(exited)
-        if ending is Ending.SETUP_FAILED:
-            facts = replace(facts, phase="interpreter")
+        if stop:
+            ending, facts = stop.ending, Facts(stop.message, phase=stop.phase)
+        else:
+            ending, facts = endings.explain(exited)
         return Record(attempt.job_id, attempt.started.attempt, ending, facts)
 
     def _remove_all(self, inbox: _Inbox, running: dict[str, Running], outbox: _Outbox) -> None:
         by_job = {attempt.job_id: attempt for attempt in running.values()}
-        for connection, job_id in inbox.removed:
-            if connection:
-                self._removers.setdefault(job_id, []).append(connection)
+        for connection, job_id, end in inbox.removed:
+            self._removers.setdefault(job_id, []).append(connection)
             if job_id in by_job:
                 by_job[job_id].removed = True
-                outbox.to_end.append(by_job[job_id])
+                if end:
+                    self._queue.end(job_id)
+                    outbox.to_end.append(by_job[job_id])
                 continue
             if self._queue.status(job_id) is JobStatus.PENDING:
                 key = layout.record(job_id, _FIRST_ATTEMPT, "cancelled")
@@ -325,7 +341,8 @@ class Agent:
             assignment=assignment.to_json(),
             log=str(self._log_of(attempt)),
             claim=str(attempt.claim),
-            exit_note=str(self._home.exit_note(attempt.uid)),
+            umask=request.umask,
+            open_files=request.open_files,
             env=self._environment(attempt),
             cgroup=str(attempt.group.path) if attempt.group else None,
         )
@@ -355,14 +372,18 @@ class Agent:
 
     def _found_gone(self, attempt: Running, process: ProcessId) -> None:
         # Its fork server, which would have done this, may be gone.
-        processes.signal_tree(process.pid, attempt.job_id, signal.SIGKILL)
+        processes.signal_tree(process, attempt.job_id, signal.SIGKILL)
         self.exited(attempt.uid, _noted_exit(self._home.exit_note(attempt.uid)))
 
     def _sweep_runs(self) -> None:
-        """Remove what attempts of no concern to anyone left in `run/`."""
+        """Remove what attempts of no concern to anyone left in `run/`, void claims last."""
+        now = time.time()
         for path in self._home.runs.iterdir():
-            if path.name.lstrip(".").split(".")[0] not in self._running:
-                path.unlink(missing_ok=True)
+            uid = _UID.match(path.name)
+            if uid and uid[0] not in self._running:
+                with suppress(OSError):
+                    if now - path.stat().st_mtime > _VOID_FOR:
+                        path.unlink()
 
 
 def _noted_exit(note: Path) -> Exit:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -29,6 +28,7 @@ class Stop:
 
     ending: Ending
     message: str
+    phase: str = ""
 
 
 CANCELLED = Stop(Ending.CANCELLED, "the job was cancelled")
@@ -56,9 +56,6 @@ def explain(exited: Exit) -> tuple[Ending, Facts]:
         return VANISHED.ending, Facts(VANISHED.message)
     if exited.signalled or exited.code == INTERRUPTED:
         return Ending.KILLED, Facts(_killed_by(exited.code - (128 if not exited.signalled else 0)))
-    if exited.code == os.EX_SOFTWARE:
-        message = "its process could not be prepared; is the disk of KINETIC_HOME full?"
-        return Ending.SETUP_FAILED, Facts(message, phase="process")
     if exited.code == UNRECORDED:
         return Ending.LOST, Facts("the job ended, but its result could not be stored")
     message = f"the job's process exited with code {exited.code} before the function returned"

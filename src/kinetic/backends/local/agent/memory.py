@@ -53,6 +53,14 @@ def make_group(name: str, limit: int) -> MemoryGroup | None:
     return None
 
 
+def find_group(name: str) -> MemoryGroup | None:
+    """The group that an earlier agent made."""
+    for parent, _ in _parents():
+        if (group := parent / f"kinetic-{name}").is_dir():
+            return MemoryGroup(group)
+    return None
+
+
 def _parents() -> list[tuple[Path, str]]:
     """Where groups with a memory limit could be made: below our own, on either cgroup version."""
     found = []

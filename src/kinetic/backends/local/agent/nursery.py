@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from kinetic.backends.local.agent.endings import Exit
+    from kinetic.backends.local.home import Home
     from kinetic.backends.local.messages import Request
 
 _MOST = 4  # fork servers kept; beyond that the one idle for longest goes
@@ -49,17 +50,26 @@ class Nursery:
     """Starts fork servers when they are first needed, and passes launches and exits along."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, parent: Parent, key: bytes, restart: list[str]
+        self, loop: asyncio.AbstractEventLoop, parent: Parent, home: Home, restart: list[str]
     ) -> None:
         self._loop = loop
         self._parent = parent
-        self._hello: Message = {"key": key.hex(), "restart": restart}
+        self._hello: Message = {
+            "key": home.signing_key().hex(),
+            "runs": str(home.runs),
+            "restart": {"command": restart, "env": dict(os.environ)} if restart else {},
+        }
         self._servers: dict[str, _Server] = {}
+        self._retired: list[subprocess.Popen[bytes]] = []
 
     def launch(self, uid: str, request: Request, launch: Launch) -> None:
         """Start an attempt under the interpreter that submitted it."""
         key = repr((request.interpreter, sorted(request.startup.items())))
-        server = self._servers.pop(key, None) or self._start(key, request)
+        try:
+            server = self._servers.pop(key, None) or self._start(key, request)
+        except OSError as error:
+            self._loop.call_soon(self._parent.orphaned, {uid}, str(error))
+            return
         self._servers[key] = server  # last used, last in line to go
         server.uids.add(uid)
         self._send(server, launch.to_message())
@@ -77,26 +87,18 @@ class Nursery:
         self._retire()
         ours, theirs = socket.socketpair()
         errors = tempfile.TemporaryFile()  # noqa: SIM115  # closed when the server has gone
-        mode = "fork" if sys.platform.startswith("linux") else "cold"
-        mode = os.environ.get("KINETIC_JOB_START", mode)
-        process = subprocess.Popen(
-            [
-                request.interpreter,
-                "-P",
-                "-m",
-                "kinetic.backends.local.forkserver",
-                str(theirs.fileno()),
-                mode,
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=errors,
-            stderr=errors,
-            env=request.startup,
-            pass_fds=[theirs.fileno()],
-            cwd="/",
-            start_new_session=True,
-        )
-        theirs.close()
+        module, fd = "kinetic.backends.local.forkserver", theirs.fileno()
+        with theirs:
+            process = subprocess.Popen(
+                [request.interpreter, "-P", "-m", module, str(fd), _how_to_start()],
+                stdin=subprocess.DEVNULL,
+                stdout=errors,
+                stderr=errors,
+                env=request.startup,
+                pass_fds=[fd],
+                cwd="/",
+                start_new_session=True,
+            )
         ours.setblocking(False)
         server = _Server(key, process, ours, errors)
         self._loop.add_reader(ours, self._receive, server)
@@ -104,10 +106,12 @@ class Nursery:
         return server
 
     def _retire(self) -> None:
+        self._retired = [process for process in self._retired if process.poll() is None]
         idle = [server for server in self._servers.values() if not server.uids]
         if len(self._servers) >= _MOST and idle:
             self._send(idle[0], {"bye": True})
             self._drop(idle[0])
+            self._retired.append(idle[0].process)
 
     def _send(self, server: _Server, message: Message) -> None:
         server.outgoing += encode(message)
@@ -142,6 +146,9 @@ class Nursery:
             if "exited" in message:
                 server.uids.discard(message["exited"])
                 self._parent.exited(message["exited"], Exit(message["code"], message["signalled"]))
+            elif "unstarted" in message:
+                server.uids.discard(message["unstarted"])
+                self._parent.orphaned({message["unstarted"]}, message["trouble"])
             else:
                 server.ready = True
 
@@ -160,3 +167,9 @@ class Nursery:
         self._loop.remove_reader(server.link)
         self._loop.remove_writer(server.link)
         server.link.close()
+
+
+def _how_to_start() -> str:
+    """Fork where that is safe; elsewhere, or where the user says so, start cold."""
+    default = "fork" if sys.platform.startswith("linux") else "cold"
+    return os.environ.get("KINETIC_JOB_START") or default

@@ -27,7 +27,8 @@ CREATE TABLE jobs (
   gpus    INTEGER NOT NULL,
   handle  TEXT NOT NULL,
   request TEXT NOT NULL,
-  started TEXT
+  started TEXT,
+  ending  INTEGER NOT NULL DEFAULT 0
 );
 CREATE TABLE machine (boot TEXT NOT NULL);
 CREATE INDEX jobs_by_status ON jobs (status, gpus > 0, seq);
@@ -92,6 +93,10 @@ class Queue:
             (JobStatus.RUNNING.value, text, job_id),
         )
 
+    def end(self, job_id: str) -> None:
+        """The job is to be ended and forgotten, whoever the agent is by then."""
+        self._db.execute("UPDATE jobs SET ending = 1 WHERE job_id = ?", (job_id,))
+
     def put_back(self, job_id: str) -> None:
         """The job did not come to run after all; it keeps its place."""
         self._db.execute(
@@ -129,13 +134,16 @@ class Queue:
         ).fetchone()
         return row
 
-    def running(self) -> list[tuple[Request, Started]]:
-        """Every job that was running when this was last written."""
+    def running(self) -> list[tuple[Request, Started, bool]]:
+        """Every job that was running when this was last written, and whether it is to be ended."""
         rows = self._db.execute(
-            "SELECT request, started FROM jobs WHERE status = ? ORDER BY seq",
+            "SELECT request, started, ending FROM jobs WHERE status = ? ORDER BY seq",
             (JobStatus.RUNNING.value,),
         ).fetchall()
-        return [(Request.from_message(json.loads(r)), _started(json.loads(s))) for r, s in rows]
+        return [
+            (Request.from_message(json.loads(request)), _started(json.loads(started)), bool(ending))
+            for request, started, ending in rows
+        ]
 
     def boot(self) -> str | None:
         """The boot of the machine on which this was last used."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kinetic.backends.local.agent.schedule import Holding
     from kinetic.backends.local.messages import Request
 
-_GRACE = float(os.environ.get("KINETIC_GRACE", "10"))  # seconds between SIGTERM and SIGKILL
+_GRACE = float(os.environ.get("KINETIC_GRACE") or 10)  # seconds between SIGTERM and SIGKILL
 _LOOK_EVERY = 0.1  # seconds between looks at a job's memory, where no cgroup does it
 
 
@@ -68,7 +68,7 @@ class Running:
             self.timers.append(loop.call_later(_GRACE, self._kill, loop))
 
     def released(self) -> None:
-        """It has ended: no more timers, no more cgroup, no stragglers."""
+        """It has ended: no more timers, no more cgroup."""
         for timer in self.timers:
             timer.cancel()
         if self.group:
@@ -80,7 +80,7 @@ class Running:
         if process is None and not void_claim(self.claim):
             process = self.process()
         if process:
-            processes.signal_tree(process.pid, self.job_id, number)
+            processes.signal_tree(process, self.job_id, number)
 
     def _kill(self, loop: asyncio.AbstractEventLoop) -> None:
         self._signal(signal.SIGKILL)
@@ -133,7 +133,7 @@ def began_at(path: Path) -> float | None:
 
 def void_claim(path: Path) -> bool:
     """Claim the attempt for nobody, so that a late process cannot; False if one was faster."""
-    part = path.with_name(f".{path.name}.void")
+    part = path.with_name(f"{path.name}.void")
     part.write_text("{}")
     try:
         os.link(part, path)
@@ -150,8 +150,10 @@ def when_gone(
     """Call `gone` once a process that is not our child has ended and been reaped."""
 
     def look() -> None:
-        if process.is_alive() or process.is_unreaped():
-            loop.call_later(0.01 if process.is_unreaped() else 0.2, look)
+        if process.is_alive():
+            loop.call_later(_LOOK_EVERY, look)
+        elif process.will_be_noted():
+            loop.call_later(_LOOK_EVERY / 10, look)
         else:
             gone()
 

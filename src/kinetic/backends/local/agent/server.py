@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import kinetic
 from kinetic.backends.local.agent.watchers import Watcher
 from kinetic.backends.local.messages import PROTOCOL, Lines, Message, Request, encode
+from kinetic.job_status import JobStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,11 +40,11 @@ class Door:
         elif operation == "submit":
             self.agent.submit(connection, Request.from_message(message["job"]))
         elif operation == "remove":
-            self.agent.remove(connection, message["job_id"])
+            self.agent.remove(connection, message["job_id"], message["end"])
         elif operation == "watch":
             self._watch(connection, message)
         elif operation == "status":
-            connection.send({"status": self._queue.status(message["job_id"]).value})
+            self._status(connection, message)
         elif operation == "list":
             self._list(connection)
         elif operation == "info":
@@ -54,12 +55,21 @@ class Door:
     def _watch(self, connection: Connection, message: Message) -> None:
         job_id = message["job_id"]
         status = self._queue.status(job_id)
-        connection.send({"status": status.value})
         if not status.is_terminal:
             watcher = Watcher(connection, job_id, bool(message["log"]), message["waiter"])
+            # Before the status is sent: what is printed from here on is told, what was is read.
             self.agent.watchers.add(watcher, self.agent.started_log(job_id))
             if watcher.waiter:
                 self.agent.wake()
+        connection.send({"status": status.value})
+
+    def _status(self, connection: Connection, message: Message) -> None:
+        job_id, waiter = message["job_id"], message["waiter"]
+        status = self._queue.status(job_id)
+        if waiter and status is JobStatus.PENDING:
+            self.agent.watchers.polled(waiter, job_id)  # it waits in its own way
+            self.agent.wake()
+        connection.send({"status": status.value})
 
     def _list(self, connection: Connection) -> None:
         for page in self._queue.pages():

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kinetic.job_status import JobStatus
 
 _NUDGE_EVERY = 0.02  # seconds; a job that prints a million lines is told of fifty times a second
+_POLL_COUNTS_FOR = 5.0  # seconds
 _BACKLOG = 1 << 16  # bytes; a client that does not read is not nudged
 
 
@@ -38,6 +39,7 @@ class Watchers:
         self._by_job: dict[str, set[Watcher]] = {}
         self._by_connection: dict[Connection, set[Watcher]] = {}
         self._waiting: set[Watcher] = set()
+        self._polled: dict[tuple[str, str], float] = {}  # until when it counts as waiting
         self._logs: dict[str, Path] = {}
         self._resting: dict[str, bool] = {}  # told a moment ago; has it grown since?
 
@@ -74,9 +76,18 @@ class Watchers:
         if status.is_terminal:
             self._forget(job_id)
 
+    def polled(self, waiter: str, job_id: str) -> None:
+        """A job asks for another's status, again and again: for a while that counts as waiting."""
+        self._polled[waiter, job_id] = self._loop.time() + _POLL_COUNTS_FOR
+
     def waiting(self) -> Iterator[tuple[str, str]]:
         """(waiter, job) for every job that waits for another."""
-        return ((watcher.waiter, watcher.job_id) for watcher in self._waiting if watcher.waiter)
+        now = self._loop.time()
+        self._polled = {pair: until for pair, until in self._polled.items() if until > now}
+        yield from self._polled
+        for watcher in self._waiting:
+            if watcher.waiter:
+                yield watcher.waiter, watcher.job_id
 
     def _nudge(self, job_id: str) -> None:
         if job_id in self._resting:
