@@ -171,8 +171,16 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
         with suppress(ValueError, OSError):
             signal.set_wakeup_fd(before[1])
 
+    def become_a_child() -> None:
+        restore()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+
     # What the function forks is not the job: its SIGTERM is neither raised nor counted here.
-    os.register_at_fork(after_in_child=restore)
+    os.register_at_fork(
+        before=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM}),
+        after_in_parent=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM}),
+        after_in_child=become_a_child,
+    )
     try:
         yield lambda: bool(signal.SIGTERM in _drain(reader))
     finally:
