@@ -78,9 +78,11 @@ def test_where_there_is_no_cgroup_resident_memory_is_watched(tmp_path: Path) -> 
 def attempt_of(pid: int, claim: Path, memory: int) -> Running:
     """A running attempt without a cgroup whose process is `pid`."""
     started = agents.eventually(lambda: _identity(pid), "the process starts")
-    claim.write_text(f'{{"pid": {pid}, "started": "{started.started}"}}')
+    claim.touch()
+    Path(f"{claim}.{pid}.{started.started}.0.1").touch()
     request = Request("job", "", "", "", {}, {}, {}, "", memory=memory)
-    return Running(request, Started(1, "uid", boot_id(), ""), Holding(1, (), None), claim)
+    started_at = Started(1, "uid", boot_id(), "")
+    return Running(request, started_at, Holding(1, (), None), str(claim))
 
 
 def _identity(pid: int) -> ProcessId | None:

@@ -41,11 +41,8 @@ _NEVER_BY_WILDCARD = frozenset(
 
 def baseline(environ: Mapping[str, str]) -> dict[str, str]:
     """What every local job gets from the client that submits it."""
-    return {
-        name: value
-        for name, value in environ.items()
-        if name in _BASELINE or name.startswith("LC_")
-    }
+    names = [name for name in environ if name in _BASELINE or name.startswith("LC_")]
+    return {name: environ[name] for name in names}
 
 
 def check_patterns(patterns: Iterable[object] | None) -> tuple[str, ...]:

@@ -70,7 +70,11 @@ def package_root(function: Callable[..., object]) -> Path | None:
         return _named_root(Path(named).expanduser().resolve(), file)
     if file is None or file.is_relative_to(sys.prefix):  # typed in by hand, or installed
         return _allowed(_working_directory())
-    start = file.parent
+    return _root_above(file.parent, os.environ.get("HOME", ""))
+
+
+@functools.cache  # where a file's project begins does not change while a program runs
+def _root_above(start: Path, _home: str) -> Path | None:
     while (start / "__init__.py").exists() and start != start.parent:
         start = start.parent
     for directory in (start, *start.parents):
@@ -123,8 +127,13 @@ def _walk(directory: str, prefix: str, out: frozenset[str], exclude: str) -> Ite
 def _file_of(function: Callable[..., object]) -> Path | None:
     code = getattr(inspect.unwrap(function), "__code__", None)
     name = code.co_filename if code else ""
+    return _real_file(name) if name and not name.startswith("<") else None
+
+
+@functools.cache
+def _real_file(name: str) -> Path | None:
     path = Path(os.path.realpath(name))
-    return path if name and not name.startswith("<") and path.is_file() else None
+    return path if path.is_file() else None
 
 
 def _named_root(root: Path, file: Path | None) -> Path:
@@ -163,12 +172,17 @@ def _relative(path: str, root: Path | None) -> str | None:
     """`path` in terms of the root, if it is below it; a hot path, so strings and no objects."""
     if root is None:
         return None
-    for candidate in (path, os.path.realpath(path)):
+    for candidate in (path, _real(path)):
         if candidate == str(root):
             return "."
         if candidate.startswith(f"{root}/"):
             return candidate[len(str(root)) + 1 :]
     return None
+
+
+@functools.cache
+def _real(path: str) -> str:
+    return os.path.realpath(path)
 
 
 def _search_path(root: Path | None) -> Iterator[str]:

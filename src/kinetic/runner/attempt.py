@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from kinetic import layout, records
 from kinetic.errors import SetupFailed, StoreError
 from kinetic.pickling import FunctionReference
-from kinetic.runner import workspace
+from kinetic.runner import outputs, workspace
 from kinetic.runner.call import Interrupted, call, python_version, setup_failed
 from kinetic.spec import JobSpec
 from kinetic.stores import open_store
@@ -49,7 +49,6 @@ def run(assignment: Assignment, key: bytes) -> int:
         return INTERRUPTED
     if os.getpid() != me:
         return 0  # a child that the function forked and did not end: its value is nobody's
-    _drop_empty_outputs(assignment.job_id)
     if record is None:
         return 0  # settled before; the function is never called again
     stored = _stored(record, assignment, store, key)
@@ -69,6 +68,7 @@ def _attempt(assignment: Assignment, store: Store, key: bytes) -> Record | None:
         phase = "source"
         root = workspace.prepare(Path(assignment.workspace), spec.source, store)
         _enter(root, spec)
+        outputs.make(spec.output_dir, assignment)
         phase = "function"
         function = _load(spec.function, store)
         if isinstance(function, FunctionReference):
@@ -80,15 +80,9 @@ def _attempt(assignment: Assignment, store: Store, key: bytes) -> Record | None:
         raise
     except BaseException as error:  # noqa: BLE001  # user modules run here: anything can be raised
         return _told_from(root, "", setup_failed(phase, error, assignment))
-    return _told_from(root, spec.source.root, call(function, args, kwargs, assignment))
-
-
-def _drop_empty_outputs(job_id: str) -> None:
-    """The job's own output directory is only litter if nobody wrote to it."""
-    directory = os.environ.get("KINETIC_OUTPUT_DIR", "")
-    if f"{directory}/".endswith(layout.outputs(job_id)):
-        with suppress(OSError):
-            os.rmdir(directory)  # noqa: PTH106  # it succeeds on empty ones alone
+    record = call(function, args, kwargs, assignment)
+    outputs.take_back(spec.output_dir, assignment)
+    return _told_from(root, spec.source.root, record)
 
 
 def _stored(record: Record, assignment: Assignment, store: Store, key: bytes) -> bool:
@@ -138,8 +132,6 @@ def _enter(root: Path, spec: JobSpec) -> None:
     ]
     sys.path[:] = list(dict.fromkeys(below))
     sys.argv = [spec.job_id]
-    if spec.output_dir.startswith("/"):
-        Path(spec.output_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def _be_main(function: Any) -> None:

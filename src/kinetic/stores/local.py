@@ -15,7 +15,7 @@ from kinetic.errors import ObjectNotFound, OptionError, StoreError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_PART = ".part-"  # what is still being written; never listed, swept when its writer died
+_PART = ".part-"  # what is still being written, or was when its writer died; never listed
 
 
 class LocalStore:
@@ -23,6 +23,7 @@ class LocalStore:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._root = str(root)
 
     @classmethod
     def from_url(cls, url: str) -> LocalStore:
@@ -35,14 +36,18 @@ class LocalStore:
 
     def path(self, key: str) -> Path:
         """The file that holds `key`. Keys never leave the root."""
-        parts = key.removesuffix("/").split("/")
-        if any(part in ("", ".", "..") for part in parts):
+        return Path(self._file(key))
+
+    def _file(self, key: str) -> str:
+        # Strings, not path objects, in all that follows: every job puts and gets several objects.
+        key = key.removesuffix("/")
+        if any(part in ("", ".", "..") for part in key.split("/")):
             raise OptionError(f"`{key}` is not a valid object key")
-        return self.root.joinpath(*parts)
+        return f"{self._root}/{key}"
 
     def put(self, key: str, data: bytes | Path, *, durable: bool = True) -> None:
         with self._written_aside(key, data, durable) as (part, target):
-            os.replace(part, target)  # noqa: PTH105  # a hot path: every job puts several objects
+            os.replace(part, target)  # noqa: PTH105
 
     def put_if_absent(self, key: str, data: bytes, *, durable: bool = True) -> bool:
         with self._written_aside(key, data, durable) as (part, target):
@@ -55,44 +60,44 @@ class LocalStore:
 
     def get(self, key: str) -> bytes:
         try:
-            return self.path(key).read_bytes()
+            with open(self._file(key), "rb") as file:  # noqa: PTH123
+                return file.read()
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
             raise _not_found(self, key) from None
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
         try:
-            with self.path(key).open("rb", buffering=0) as file:
+            with open(self._file(key), "rb", buffering=0) as file:  # noqa: PTH123
                 return os.pread(file.fileno(), length, start)
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
             raise _not_found(self, key) from None
 
     def list(self, prefix: str) -> Iterator[tuple[str, int]]:
-        yield from _walk(self.path(prefix), prefix)
+        yield from _walk(self._file(prefix), prefix)
 
     def delete(self, prefix: str) -> None:
-        path = self.path(prefix)
         if prefix.endswith("/"):
-            _remove_tree(str(path))
+            _remove_tree(self._file(prefix))
         else:
-            path.unlink(missing_ok=True)
+            self.path(prefix).unlink(missing_ok=True)
 
     def exists(self, key: str) -> bool:
-        return self.path(key).is_file()
+        return os.path.isfile(self._file(key))  # noqa: PTH113
 
     @contextmanager
     def _written_aside(
         self, key: str, data: bytes | Path, durable: bool
     ) -> Iterator[tuple[str, str]]:
-        target = self.path(key)
-        part = f"{target.parent}/{_PART}{os.getpid()}-{os.urandom(6).hex()}"
+        target = self._file(key)
+        part = f"{target.rpartition('/')[0]}/{_PART}{os.getpid()}-{os.urandom(6).hex()}"
         try:
             _write(part, data, durable)
-            yield part, str(target)
+            yield part, target
         except OSError as error:
             raise _write_failed(self, key, error) from error
         finally:
             with suppress(OSError):
-                os.unlink(part)  # noqa: PTH108  # as above
+                os.unlink(part)  # noqa: PTH108
 
 
 def _write(path: str, data: bytes | Path, durable: bool) -> None:
@@ -127,12 +132,12 @@ def _remove_tree(directory: str) -> None:
                     _remove_tree(entry.path)
                 else:
                     with suppress(FileNotFoundError):
-                        os.unlink(entry.path)  # noqa: PTH108  # as above
+                        os.unlink(entry.path)  # noqa: PTH108
         with suppress(OSError):  # someone put something there just now
-            os.rmdir(directory)  # noqa: PTH106  # as above
+            os.rmdir(directory)  # noqa: PTH106
 
 
-def _walk(directory: Path, prefix: str) -> Iterator[tuple[str, int]]:
+def _walk(directory: str, prefix: str) -> Iterator[tuple[str, int]]:
     try:
         entries = sorted(os.scandir(directory), key=_sort_key)
     except (FileNotFoundError, NotADirectoryError):
@@ -141,7 +146,7 @@ def _walk(directory: Path, prefix: str) -> Iterator[tuple[str, int]]:
         if entry.name.startswith(_PART):
             continue
         if entry.is_dir(follow_symlinks=False):
-            yield from _walk(Path(entry.path), f"{prefix}{entry.name}/")
+            yield from _walk(entry.path, f"{prefix}{entry.name}/")
         else:
             with suppress(FileNotFoundError):  # deleted while we looked
                 yield prefix + entry.name, entry.stat().st_size

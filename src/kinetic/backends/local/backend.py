@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 import os
@@ -54,6 +55,7 @@ def from_handle(handle: Mapping[str, Any]) -> LocalBackend:
     return _of(Home(home))
 
 
+@functools.cache  # a connection that finds no agent prepares its home again
 def _of(home: Home) -> LocalBackend:
     home.prepare()
     return LocalBackend(home)

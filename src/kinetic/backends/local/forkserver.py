@@ -1,8 +1,8 @@
 """A process that has the runner imported and forks for each job: a job costs a fork, not a start.
 
-It belongs to an agent and serves one interpreter. It reaps its jobs, notes how each exited before
-it does, and ends what they left behind. When its agent dies it starts another, stays until its
-last job has been noted, and goes.
+It belongs to an agent and serves one interpreter. It reaps its jobs, tells how each exited, and
+ends what they left behind. When its agent dies it notes on disk what that one may not
+have heard, starts another, stays until its last job has been noted, and goes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import sys
 import time
 import traceback
 
-from kinetic.backends.local import processes
+from kinetic.backends.local import claims, processes
 from kinetic.backends.local.launch import become_job, clean_signals, prepare_streams
 from kinetic.backends.local.messages import Launch, Lines, Message, encode
 from kinetic.stores import local as _local  # noqa: F401  # what jobs need is loaded before they fork
@@ -39,6 +39,7 @@ class ForkServer:
         self._lines = Lines()
         self._jobs: dict[int, Launch] = {}
         self._successor: int | None = None
+        self._unsettled: dict[str, Message] = {}  # exits that the agent has not written down yet
         self._wake_reader, self._wake_writer = socket.socketpair()
         for end in (self._wake_reader, self._wake_writer):
             end.setblocking(False)
@@ -79,6 +80,8 @@ class ForkServer:
                 self._runs = message["runs"]
             elif "bye" in message:
                 self._restart = {}
+            elif "settled" in message:
+                self._unsettled.pop(message["settled"], None)
             else:
                 self._launch(Launch.from_message(message))
 
@@ -86,6 +89,7 @@ class ForkServer:
         assert self._agent
         self._agent.close()
         self._agent = None
+        self._write_notes()
         if self._restart:
             successor = subprocess.Popen(
                 self._restart["command"],
@@ -141,11 +145,12 @@ class ForkServer:
     def _reap(self) -> None:
         while ended := _first_ended():
             launch = self._jobs.pop(ended.si_pid, None)
-            uid = launch.uid if launch else _claimed_by(ended.si_pid, self._runs)
+            uid = launch.uid if launch else claims.claimed_by(ended.si_pid, self._runs)
             note = {"code": ended.si_status, "signalled": ended.si_code != os.CLD_EXITED}
             if uid:
-                # Noted before the zombie goes, so that no one can find neither.
-                _write(f"{self._runs}/{uid}.exit", json.dumps(note).encode())
+                self._unsettled[uid] = note
+                if self._agent is None or not processes.HAVE_NAMES:
+                    self._write_notes()  # before the zombie goes, so that no one can find neither
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(ended.si_pid, signal.SIGKILL)  # its group: the zombie keeps the name
             os.waitpid(ended.si_pid, 0)
@@ -153,6 +158,12 @@ class ForkServer:
                 self._end_orphans()
             if launch:
                 self._say({"exited": uid, **note})
+
+    def _write_notes(self) -> None:
+        """Leave what the agent may not have heard where the next one looks for it."""
+        for uid, note in self._unsettled.items():
+            _write(claims.note_path(f"{self._runs}/{uid}"), json.dumps(note).encode())
+        self._unsettled.clear()
 
     def _end_orphans(self) -> None:
         """End what ended jobs left running: on Linux it is ours now, and not in our books."""
@@ -167,7 +178,7 @@ class ForkServer:
         """Not ours to end: our jobs, agents, fork servers, and jobs of a fork server that died."""
         if pid in self._jobs or pid == self._successor or processes.is_ours(pid):
             return False
-        return not (processes.is_job(pid) and _claimed_by(pid, self._runs))
+        return not (processes.is_job(pid) and claims.claimed_by(pid, self._runs))
 
     def _say(self, message: Message) -> None:
         if self._agent:
@@ -182,16 +193,6 @@ def _patient_fork() -> int:
         except BlockingIOError:
             time.sleep(_FORK_PAUSE)
     return os.fork()
-
-
-def _claimed_by(pid: int, runs: str) -> str | None:
-    """The uid of the attempt that a process has claimed, whoever forked it."""
-    for name in os.listdir(runs):  # noqa: PTH208  # no objects where jobs are forked from
-        if "." not in name:
-            with contextlib.suppress(OSError), open(f"{runs}/{name}") as claim:  # noqa: PTH123
-                if f'"pid": {pid},' in claim.read():
-                    return name
-    return None
 
 
 def _first_ended() -> os.waitid_result | None:

@@ -19,6 +19,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from kinetic.backends.local import claims
 from kinetic.errors import BackendUnavailable
 from kinetic.stores.local import LocalStore
 
@@ -84,6 +85,7 @@ class Home:
             for directory in (self.runs, self.workspaces, self.socket.parent):
                 if directory != self.root:
                     _private(directory)
+            (self.runs / claims.TOKEN).touch(mode=0o600)
         except OSError as error:
             raise BackendUnavailable(
                 f"KINETIC_HOME cannot be used: {self.root}: {error.strerror}",
@@ -110,13 +112,9 @@ class Home:
         module = "kinetic.backends.local.agent"
         return [sys.executable, "-P", "-m", module, str(self.root), ready, str(restarts)]
 
-    def claim(self, uid: str) -> Path:
-        """The file by which one process claims an attempt; it holds who that process is."""
-        return self.runs / uid
-
-    def exit_note(self, uid: str) -> Path:
-        """The file in which the process that reaped an attempt notes how it exited."""
-        return self.runs / f"{uid}.exit"
+    def claim(self, uid: str) -> str:
+        """The name by which one process claims an attempt."""
+        return f"{self.runs}/{uid}"
 
 
 def _private(directory: Path) -> Path:

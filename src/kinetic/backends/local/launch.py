@@ -18,9 +18,8 @@ import types
 from pathlib import Path
 from typing import NoReturn
 
-from kinetic.backends.local import processes
+from kinetic.backends.local import claims, processes
 from kinetic.backends.local.messages import Launch
-from kinetic.backends.local.processes import ProcessId
 from kinetic.runner.attempt import run
 from kinetic.runner.leave import leave
 from kinetic.spec import Assignment
@@ -34,7 +33,7 @@ def become_job(launch: Launch, key: bytes) -> NoReturn:
         os.setsid()
     processes.become_subreaper()
     processes.take_name(processes.JOB)
-    if not _claim(launch.claim):
+    if not claims.claim(launch.claim):
         os._exit(NOT_MINE)
     _redirect(launch.log)
     _reset_signals()
@@ -46,23 +45,6 @@ def become_job(launch: Launch, key: bytes) -> NoReturn:
             Path(launch.cgroup, "cgroup.procs").write_text("0")
     _forget_parent()
     leave(run(Assignment.from_json(launch.assignment), key))
-
-
-def _claim(path: str) -> bool:
-    """Make the attempt ours, and say who we are, in one step that only one process can take."""
-    me = ProcessId.current()
-    text = json.dumps({"pid": me.pid, "started": me.started, "at": time.monotonic()})
-    part = f"{path}.{me.pid}"
-    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        os.write(fd, text.encode())
-        os.close(fd)
-        os.link(part, path)
-    except FileExistsError:
-        return False
-    finally:
-        os.unlink(part)  # noqa: PTH108  # no paths as objects here: every job pays for them
-    return True
 
 
 def clean_signals() -> None:
@@ -90,7 +72,7 @@ def prepare_streams() -> None:
 def _redirect(log: str) -> None:
     """Be the writer of the log, under the streams that are there already."""
     with contextlib.suppress(FileExistsError):
-        os.mkdir(os.path.dirname(log), 0o700)  # noqa: PTH102, PTH120  # as above
+        os.mkdir(os.path.dirname(log), 0o700)  # noqa: PTH102, PTH120  # a hot path
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(output, 1)
     os.dup2(output, 2)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 AGENT, FORK_SERVER, JOB = "kinetic-agent", "kinetic-fork", "kinetic-job"
 
 _ON_LINUX = sys.platform.startswith("linux")
+HAVE_NAMES = _ON_LINUX  # whether `take_name` can be relied on
 _SUBREAPER, _SET_NAME = 36, 15  # PR_SET_CHILD_SUBREAPER, PR_SET_NAME
 _STATE, _PARENT, _SESSION, _STARTED = 0, 1, 3, 19  # fields of /proc/PID/stat after the name
 
@@ -40,10 +41,6 @@ class ProcessId:
     def is_alive(self) -> bool:
         """Whether it still runs; a zombie does not."""
         return self.exists() and _state(self.pid) != "Z"
-
-    def will_be_noted(self) -> bool:
-        """Whether it is a zombie that a fork server is about to look at."""
-        return self.exists() and _state(self.pid) == "Z" and _name(_parent(self.pid)) == FORK_SERVER
 
     def may_lead(self) -> bool:
         """Whether its number still means it: a session keeps its leader's number from reuse."""
@@ -82,6 +79,11 @@ def _libc() -> Any:
 def is_ours(pid: int) -> bool:
     """Whether the process is an agent or a fork server, which no job's end may take along."""
     return _name(pid) in (AGENT, FORK_SERVER)
+
+
+def is_fork_server(pid: int) -> bool:
+    """Whether the process is a fork server."""
+    return _name(pid) == FORK_SERVER
 
 
 def is_job(pid: int) -> bool:
@@ -197,11 +199,6 @@ def _state(pid: int) -> str:
         fields = _stat(pid)
         return fields[_STATE] if fields else ""
     return _output("ps", "-o", "stat=", "-p", str(pid)).strip()[:1]
-
-
-def _parent(pid: int) -> int:
-    fields = _stat(pid) if _ON_LINUX else None
-    return int(fields[_PARENT]) if fields else 0
 
 
 def _started(pid: int) -> str | None:

@@ -134,7 +134,8 @@ def _start_log(home: Home) -> None:
 def _crash(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """An error nobody foresaw: go, and let the next agent start from what is on disk."""
     error = context.get("exception")
-    if isinstance(error, OSError) and error.errno in _OUT_OF_RESOURCES:
+    accepting = context["message"].startswith("socket.accept()")
+    if accepting and isinstance(error, OSError) and error.errno in _OUT_OF_RESOURCES:
         _log.error("%s: %s", context["message"], error)  # asyncio tries again in a second
         return
     _log.critical("crashed: %s", context["message"], exc_info=context.get("exception"))

@@ -11,14 +11,15 @@ import sqlite3
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kinetic import layout, records
-from kinetic.backends.local import processes
+from kinetic.backends.local import claims, processes
 from kinetic.backends.local.agent import endings, memory, schedule
 from kinetic.backends.local.agent.endings import Exit, Stop
 from kinetic.backends.local.agent.queue import Started
-from kinetic.backends.local.agent.running import Running, read_claim, void_claim, when_gone
+from kinetic.backends.local.agent.running import Running, when_gone
 from kinetic.backends.local.agent.schedule import Holding, Machine, Need
 from kinetic.backends.local.messages import Launch
 from kinetic.errors import StoreError
@@ -28,7 +29,6 @@ from kinetic.spec import Assignment
 
 if TYPE_CHECKING:
     import asyncio
-    from pathlib import Path
 
     from kinetic.backends.local.agent.nursery import Nursery
     from kinetic.backends.local.agent.queue import Queue
@@ -106,7 +106,7 @@ class Agent:
         """A fork server died: some of its attempts run on, some may never have started."""
         for uid in uids & self._running.keys():
             running = self._running[uid]
-            if trouble is not None and void_claim(running.claim):
+            if trouble is not None and claims.void(running.claim):
                 message = f"{running.request.interpreter} could not start: {trouble}"
                 running.stop = running.stop or Stop(Ending.SETUP_FAILED, message, "interpreter")
                 self.exited(uid, Exit(None))
@@ -126,7 +126,7 @@ class Agent:
 
     def is_idle(self) -> bool:
         """Whether nothing runs and nothing waits."""
-        return not self._running and not self._waiting_heads() and self._tick_at is None
+        return not self._running and not self._queue.any_pending() and self._tick_at is None
 
     def recover(self) -> None:
         """Take over what an earlier agent left: adopt what runs, settle what ended."""
@@ -177,9 +177,7 @@ class Agent:
         running = dict(self._running)
         outbox = _Outbox()
         try:
-            # What is accepted or started must survive anything; what ended has its record already.
-            durable = bool(inbox.submitted or inbox.removed or self._waiting_heads())
-            with self._queue.transaction(durable=durable):
+            with self._queue.transaction(durable=self._must_last(inbox)):
                 self._accept(inbox, outbox)
                 self._settle_all(inbox, running, outbox)
                 self._remove_all(inbox, running, outbox)
@@ -189,6 +187,12 @@ class Agent:
             return
         self._running = running
         self._act(outbox)
+
+    def _must_last(self, inbox: _Inbox) -> bool:
+        """What is accepted, started or cancelled survives anything; what ended has its record."""
+        if inbox.submitted or any(end for _, _, end in inbox.removed):
+            return True
+        return bool(inbox.exited) and self._queue.any_pending()
 
     def _put_back(self, inbox: _Inbox, error: Exception) -> None:
         """Nothing was written: clients are told; what happened to jobs waits for the next tick."""
@@ -280,6 +284,7 @@ class Agent:
 
     def _choose(self, running: dict[str, Running]) -> tuple[Need, Holding] | None:
         held = {attempt.job_id: attempt.holding for attempt in running.values()}
+        full = schedule.free_slots(self.machine, held) <= 0
         for waiter, job_id in self.watchers.waiting():
             if waiter in held and self._queue.status(job_id) is JobStatus.PENDING:
                 request = self._queue.request(job_id)
@@ -287,7 +292,7 @@ class Agent:
                 need = Need(0, job_id, request.slots, request.gpus)
                 if holding := schedule.lend(self.machine, held, waiter, need):
                     return need, holding
-        return schedule.next_in_line(self.machine, held, self._waiting_heads())
+        return None if full else schedule.next_in_line(self.machine, held, self._waiting_heads())
 
     def _waiting_heads(self) -> list[Need]:
         heads = (self._queue.first_pending(with_gpus=gpus) for gpus in (False, True))
@@ -311,8 +316,8 @@ class Agent:
     def _act(self, outbox: _Outbox) -> None:
         for attempt in outbox.gone:
             attempt.released()
-            attempt.claim.unlink(missing_ok=True)
-            self._home.exit_note(attempt.uid).unlink(missing_ok=True)
+            claims.forget(attempt.claim)
+            self.nursery.settled(attempt.uid)
         for connection in outbox.accepted:
             connection.send({"accepted": True, "gpus": len(self.machine.gpus)})
         for attempt in outbox.launches:
@@ -340,7 +345,7 @@ class Agent:
         launch = Launch(
             assignment=assignment.to_json(),
             log=str(self._log_of(attempt)),
-            claim=str(attempt.claim),
+            claim=attempt.claim,
             umask=request.umask,
             open_files=request.open_files,
             env=self._environment(attempt),
@@ -361,19 +366,20 @@ class Agent:
 
     def _adopt(self, attempt: Running) -> None:
         """Watch an attempt that is nobody's child of ours, or find that it never started."""
-        process = read_claim(attempt.claim)
-        if process is None and void_claim(attempt.claim):
+        claimant = claims.claimant(attempt.claim)
+        if claimant is None and claims.void(attempt.claim):
             self._inbox.unstarted.add(attempt.uid)
             self._soon()
             return
-        process = process or read_claim(attempt.claim)
-        assert process is not None
-        when_gone(self._loop, process, lambda: self._found_gone(attempt, process))
+        claimant = claimant or claims.claimant(attempt.claim)
+        assert claimant is not None
+        process, note = claimant.process, claims.note_path(attempt.claim)
+        when_gone(self._loop, claimant, note, lambda: self._found_gone(attempt, process))
 
     def _found_gone(self, attempt: Running, process: ProcessId) -> None:
         # Its fork server, which would have done this, may be gone.
         processes.signal_tree(process, attempt.job_id, signal.SIGKILL)
-        self.exited(attempt.uid, _noted_exit(self._home.exit_note(attempt.uid)))
+        self.exited(attempt.uid, _noted_exit(claims.note_path(attempt.claim)))
 
     def _sweep_runs(self) -> None:
         """Remove what attempts of no concern to anyone left in `run/`, void claims last."""
@@ -386,9 +392,9 @@ class Agent:
                         path.unlink()
 
 
-def _noted_exit(note: Path) -> Exit:
+def _noted_exit(note: str) -> Exit:
     try:
-        noted = json.loads(note.read_bytes())
+        noted = json.loads(Path(note).read_bytes())
     except (FileNotFoundError, ValueError):
         return Exit(None)
     return Exit(noted["code"], noted["signalled"])

@@ -60,6 +60,7 @@ class Nursery:
             "restart": {"command": restart, "env": dict(os.environ)} if restart else {},
         }
         self._servers: dict[str, _Server] = {}
+        self._exited: dict[str, _Server] = {}
         self._retired: list[subprocess.Popen[bytes]] = []
 
     def launch(self, uid: str, request: Request, launch: Launch) -> None:
@@ -73,6 +74,12 @@ class Nursery:
         self._servers[key] = server  # last used, last in line to go
         server.uids.add(uid)
         self._send(server, launch.to_message())
+
+    def settled(self, uid: str) -> None:
+        """How the attempt exited is written down: its fork server may forget it."""
+        server = self._exited.pop(uid, None)
+        if server and server.key in self._servers:
+            self._send(server, {"settled": uid})
 
     def close(self) -> None:
         """Part from the fork servers; those with jobs stay until these are noted."""
@@ -145,6 +152,7 @@ class Nursery:
         for message in server.lines.feed(data):
             if "exited" in message:
                 server.uids.discard(message["exited"])
+                self._exited[message["exited"]] = server
                 self._parent.exited(message["exited"], Exit(message["code"], message["signalled"]))
             elif "unstarted" in message:
                 server.uids.discard(message["unstarted"])

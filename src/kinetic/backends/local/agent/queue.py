@@ -53,6 +53,7 @@ class Queue:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._db = _open(path)
+        self._durable: bool | None = None
 
     def close(self) -> None:
         """Close the database; the last one to do so leaves a single file behind."""
@@ -64,7 +65,9 @@ class Queue:
 
         Without `durable` a power failure, but nothing less, may take it back.
         """
-        self._db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+        if durable is not self._durable:
+            self._db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+            self._durable = durable
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -124,6 +127,11 @@ class Queue:
         row = self._db.execute("SELECT request FROM jobs WHERE job_id = ?", (job_id,)).fetchone()
         fields = json.loads(row[0]) if row else {}
         return Request.from_message(fields) if fields else None
+
+    def any_pending(self) -> bool:
+        """Whether any job waits."""
+        query = "SELECT EXISTS (SELECT 1 FROM jobs WHERE status = ?)"
+        return bool(self._db.execute(query, (JobStatus.PENDING.value,)).fetchone()[0])
 
     def first_pending(self, *, with_gpus: bool) -> tuple[int, str, int, int] | None:
         """(seq, job_id, slots, gpus) of the oldest job that waits, with or without GPUs."""

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kinetic.backends.local import processes
+from kinetic.backends.local import claims, processes
 from kinetic.backends.local.agent import endings
-from kinetic.backends.local.processes import ProcessId
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
-    from pathlib import Path
 
     from kinetic.backends.local.agent.endings import Stop
     from kinetic.backends.local.agent.memory import MemoryGroup
     from kinetic.backends.local.agent.queue import Started
     from kinetic.backends.local.agent.schedule import Holding
+    from kinetic.backends.local.claims import Claimant
     from kinetic.backends.local.messages import Request
+    from kinetic.backends.local.processes import ProcessId
 
 _GRACE = float(os.environ.get("KINETIC_GRACE") or 10)  # seconds between SIGTERM and SIGKILL
 _LOOK_EVERY = 0.1  # seconds between looks at a job's memory, where no cgroup does it
@@ -35,7 +34,7 @@ class Running:
     request: Request
     started: Started
     holding: Holding
-    claim: Path
+    claim: str
     group: MemoryGroup | None = None
     stop: Stop | None = None
     removed: bool = False  # to be forgotten once it has ended
@@ -51,7 +50,8 @@ class Running:
 
     def process(self) -> ProcessId | None:
         """Who claimed the attempt, if anybody has yet."""
-        return read_claim(self.claim)
+        claimant = claims.claimant(self.claim)
+        return claimant.process if claimant else None
 
     def limit(self, loop: asyncio.AbstractEventLoop) -> None:
         """Set the timers that end it when it runs too long or grows too large."""
@@ -77,7 +77,7 @@ class Running:
     def _signal(self, number: signal.Signals) -> None:
         # A process that has not claimed the attempt yet finds the claim void, and goes.
         process = self.process()
-        if process is None and not void_claim(self.claim):
+        if process is None and not claims.void(self.claim):
             process = self.process()
         if process:
             processes.signal_tree(process, self.job_id, number)
@@ -90,8 +90,8 @@ class Running:
         """Count from when the process claimed the attempt: starting an interpreter is our time."""
 
         def look() -> None:
-            began = began_at(self.claim)
-            left = limit if began is None else began + limit - time.monotonic()
+            claimant = claims.claimant(self.claim)
+            left = claimant.at + limit - time.monotonic() if claimant else limit
             if left <= 0:
                 self.end(loop, endings.timed_out(self.request))
             else:
@@ -113,56 +113,25 @@ class Running:
         look()
 
 
-def read_claim(path: Path) -> ProcessId | None:
-    """Who claimed an attempt; None while nobody has, or where it was declared void."""
-    try:
-        claim = json.loads(path.read_bytes())
-    except (FileNotFoundError, ValueError):
-        return None
-    return ProcessId(claim["pid"], claim["started"]) if "pid" in claim else None
-
-
-def began_at(path: Path) -> float | None:
-    """When an attempt was claimed, on the clock that all processes of one boot share."""
-    try:
-        at: float | None = json.loads(path.read_bytes()).get("at")
-    except (FileNotFoundError, ValueError):
-        return None
-    return at
-
-
-def void_claim(path: Path) -> bool:
-    """Claim the attempt for nobody, so that a late process cannot; False if one was faster."""
-    part = path.with_name(f"{path.name}.void")
-    part.write_text("{}")
-    try:
-        os.link(part, path)
-    except FileExistsError:
-        return read_claim(path) is None
-    finally:
-        part.unlink()
-    return True
-
-
 def when_gone(
-    loop: asyncio.AbstractEventLoop, process: ProcessId, gone: Callable[[], None]
+    loop: asyncio.AbstractEventLoop, claimant: Claimant, note: str, gone: Callable[[], None]
 ) -> None:
-    """Call `gone` once a process that is not our child has ended and been reaped."""
+    """Call `gone` once a process that is not our child has ended, and all is said about it."""
 
     def look() -> None:
-        if process.is_alive():
+        if claimant.process.is_alive():
             loop.call_later(_LOOK_EVERY, look)
-        elif process.will_be_noted():
+        elif claimant.may_be_noted() and not os.path.exists(note):  # noqa: PTH110
             loop.call_later(_LOOK_EVERY / 10, look)
         else:
             gone()
 
     try:
-        watch = os.pidfd_open(process.pid)
+        watch = os.pidfd_open(claimant.process.pid)
     except (AttributeError, OSError):
         loop.call_soon(look)  # no pidfds here, or it went before we could hold it
         return
-    if not process.is_alive():
+    if not claimant.process.is_alive():
         os.close(watch)
         loop.call_soon(look)
         return
