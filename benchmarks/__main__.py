@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.measure import Result
+from benchmarks.measure import RESULTS, Result
 
 _NAMES = ("startup", "round_trip", "throughput", "queue_depth", "packaging")
 
@@ -21,11 +21,12 @@ def main() -> None:
     print(f"Python {platform.python_version()}, {platform.system()}, {os.cpu_count()} cores")
     results: list[Result] = []
     crashed: list[str] = []
-    for name in _NAMES:
-        found = _run(name)
-        results += found
-        if not found:
-            crashed.append(name)
+    with tempfile.TemporaryDirectory(prefix="kinetic-bench-", ignore_cleanup_errors=True) as root:
+        for name in _NAMES:
+            found = _run(name, Path(root))
+            results += found
+            if not found:
+                crashed.append(name)
     print("\n== summary")
     for result in results:
         print(result)
@@ -34,13 +35,14 @@ def main() -> None:
     sys.exit(bool(crashed) or any(result.failed for result in results))
 
 
-def _run(name: str) -> list[Result]:
+def _run(name: str, root: Path) -> list[Result]:
     before = time.monotonic()
     print(f"\n== {name}", flush=True)
-    with tempfile.TemporaryDirectory(prefix="kinetic-bench-") as directory:
-        file = Path(directory, "results.json")
-        subprocess.run([sys.executable, "-m", f"benchmarks.{name}", file], check=False)
-        results = json.loads(file.read_text()) if file.exists() else []
+    directory = root / name
+    directory.mkdir()
+    subprocess.run([sys.executable, "-m", f"benchmarks.{name}", directory], check=False)
+    file = directory / RESULTS
+    results = json.loads(file.read_text()) if file.exists() else []
     print(f"    took {time.monotonic() - before:.0f} s", flush=True)
     return [Result(**fields) for fields in results]
 

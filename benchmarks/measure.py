@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import shutil
 import signal
 import statistics
 import subprocess
@@ -13,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 
 from kinetic.backends.local import processes
@@ -21,6 +24,7 @@ from kinetic.backends.local.home import Home
 
 COMMAND = Path(sys.executable).with_name("kinetic")
 BARE = (sys.executable, "-c", "pass")
+RESULTS = "results.json"
 
 _CALM = 0.25  # a baseline whose quartiles are further apart than this part of its median is noisy
 _TRIES = 3
@@ -141,7 +145,7 @@ def against(subject: Samples, baseline: Samples) -> str:
 
 def process(*command: str | Path) -> Callable[[], object]:
     """An action that runs a command to its end, quietly."""
-    return lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return lambda: subprocess.run(command, check=True, capture_output=True)
 
 
 def has_command() -> bool:
@@ -151,14 +155,28 @@ def has_command() -> bool:
     return subprocess.run([COMMAND, "--version"], capture_output=True, check=False).returncode == 0
 
 
+def scratch() -> Path:
+    """A fresh directory. It is deleted after the last measurement, because deleting costs too.
+
+    Some file systems are slow to create files for as long as a minute after many were deleted.
+    """
+    return Path(tempfile.mkdtemp(dir=_scratch_root()))
+
+
+@cache
+def _scratch_root() -> Path:
+    if len(sys.argv) > 1:
+        return Path(sys.argv[1]).resolve()
+    root = Path(tempfile.mkdtemp(prefix="kinetic-bench-")).resolve()
+    atexit.register(shutil.rmtree, root, ignore_errors=True)
+    return root
+
+
 @contextmanager
 def temporary_home(**settings: str) -> Iterator[Home]:
     """A fresh KINETIC_HOME for the local backend; its agent is gone when this ends."""
-    with (
-        tempfile.TemporaryDirectory(prefix="kinetic-bench-", ignore_cleanup_errors=True) as name,
-        _environment(KINETIC_HOME=name, **settings),
-    ):
-        home = Home(Path(name))
+    home = Home(scratch())
+    with _environment(KINETIC_HOME=str(home.root), **settings):
         try:
             yield home
         finally:
@@ -192,15 +210,36 @@ def agent_pid(home: Home) -> int:
 def _stop_agent(home: Home) -> None:
     """Stop the agent, then end what it had running."""
     with suppress(LostContact), channel(home, start=False) as conversation:
-        conversation.send({"op": "stop"})
-        agent = int(conversation.receive()["stopping"])
-        others = [pid for pid in processes.descendants(agent) if pid != agent]
-        _wait_until_gone(agent)
-        for pid in others:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        for pid in others:
-            _wait_until_gone(pid)
+        conversation.send({"op": "info"})
+        agent = int(conversation.receive()["pid"])
+        servers = _below({agent})
+        try:
+            conversation.send({"op": "stop"})
+            conversation.receive()  # it may go without a word
+        finally:
+            _wait_until_gone(agent)
+            _end({*servers, *_below(servers)})  # they may have started jobs since
+
+
+def _below(ancestors: set[int]) -> set[int]:
+    """Every descendant of some processes."""
+    listed = subprocess.run(
+        ["ps", "-axo", "pid=,ppid="], capture_output=True, text=True, check=True
+    ).stdout
+    pairs = [tuple(map(int, line.split())) for line in listed.splitlines()]
+    found, grown = set[int](), ancestors
+    while grown:
+        grown = {pid for pid, parent in pairs if parent in grown}
+        found |= grown
+    return found
+
+
+def _end(pids: set[int]) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    for pid in pids:
+        _wait_until_gone(pid)
 
 
 def _wait_until_gone(pid: int) -> None:
@@ -210,11 +249,17 @@ def _wait_until_gone(pid: int) -> None:
 
 
 def run(benchmark: Callable[[], Iterator[Result]]) -> None:
-    """Print each result as it comes; leave all in the file named by the first argument, if any."""
+    """Print each result as it comes; exit with 1 if a budget is missed.
+
+    With a directory as the first argument, the results and everything temporary are left there.
+    """
+    # Jobs and commands start from bytecode, as they do where the package is installed.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     results = []
     for result in benchmark():
         results.append(result)
         print(result, f"    {result.detail}", sep="\n", flush=True)
     if len(sys.argv) > 1:
-        Path(sys.argv[1]).write_text(json.dumps([asdict(result) for result in results]))
+        text = json.dumps([asdict(result) for result in results])
+        Path(sys.argv[1], RESULTS).write_text(text)
     sys.exit(any(result.failed for result in results))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from unittest import mock
 import kinetic
 import kinetic.capture.source
 import kinetic.submit
-from benchmarks.measure import Result, Samples, against, run, temporary_home, timed
+from benchmarks.measure import Result, Samples, against, run, scratch, temporary_home, timed
 
 _PACKAGES, _MODULES = 20, 50
 _SAMPLES = 21
@@ -74,23 +73,22 @@ def _rounds(job: Any, root: Path) -> tuple[Samples, Samples, Samples]:
 def _project() -> Iterator[Path]:
     """A project of a thousand modules, to be imported from and to stand in."""
     stood = Path.cwd()
-    with tempfile.TemporaryDirectory(prefix="kinetic-bench-") as name:
-        root = Path(name).resolve() / "project"
-        for package in range(_PACKAGES):
-            directory = root / f"package_{package:02d}"
-            directory.mkdir(parents=True)
-            for module in range(_MODULES):
-                text = f"VALUE = {module}\n" * 200
-                (directory / f"module_{module:02d}.py").write_text(text)
-        (root / "pyproject.toml").write_text("[project]\nname = 'bench-project'\n")
-        (root / "bench_project_job.py").write_text(_JOB)
-        sys.path.insert(0, str(root))
-        os.chdir(root)
-        try:
-            yield root
-        finally:
-            os.chdir(stood)
-            sys.path.remove(str(root))
+    root = scratch()
+    for package in range(_PACKAGES):
+        directory = root / f"package_{package:02d}"
+        directory.mkdir()
+        for module in range(_MODULES):
+            text = f"VALUE = {module}\n" * 200
+            (directory / f"module_{module:02d}.py").write_text(text)
+    (root / "pyproject.toml").write_text("[project]\nname = 'bench-project'\n")
+    (root / "bench_project_job.py").write_text(_JOB)
+    sys.path.insert(0, str(root))
+    os.chdir(root)
+    try:
+        yield root
+    finally:
+        os.chdir(stood)
+        sys.path.remove(str(root))
 
 
 @contextmanager

@@ -8,13 +8,12 @@ The function belongs to this repository, so each job works in a copy of the whol
 from __future__ import annotations
 
 import statistics
-import tempfile
 from collections.abc import Iterator
 
 import submitit
 
 import kinetic
-from benchmarks.measure import Result, Samples, run, seconds, temporary_home, timed
+from benchmarks.measure import Result, Samples, run, scratch, seconds, temporary_home, timed
 
 _ROUNDS = 3
 _FEW, _MANY, _SUBMITIT = 1_000, 4_000, 40
@@ -29,22 +28,29 @@ _as_job = kinetic.run("cpu")(increment)
 
 
 def measured() -> Iterator[Result]:
-    """The three batches in turn, so that a slow moment of the machine slows them all."""
-    rounds = [(_submitit_rate(), _seconds_for(_FEW), _seconds_for(_MANY)) for _ in range(_ROUNDS)]
-    theirs = Samples(tuple(rate for rate, _, _ in rounds))
-    ours = Samples(tuple(_FEW / few for _, few, _ in rounds))
-    yield Result(
+    """Each pair in turn, so that a slow moment of the machine slows both."""
+    yield _rates([(_submitit_rate(), _FEW / _seconds_for(_FEW)) for _ in range(_ROUNDS)])
+    yield _growth([(_seconds_for(_FEW), _seconds_for(_MANY)) for _ in range(_ROUNDS)])
+
+
+def _rates(rounds: list[tuple[float, float]]) -> Result:
+    """The best round of each: whatever else the machine does can only take away from a rate."""
+    theirs, ours = (Samples(rates) for rates in zip(*rounds, strict=True))
+    return Result(
         f"rate of {_FEW:,} detached jobs / submitit's",
-        ours.median / theirs.median,
+        max(ours.values) / max(theirs.values),
         30,
         at_least=True,
-        detail=f"{_rate(ours)} against {_rate(theirs)}; median [quartiles] of {_ROUNDS} rounds",
+        detail=f"{_rate(ours)} against {_rate(theirs)} of {_ROUNDS} rounds",
     )
-    yield Result(
+
+
+def _growth(rounds: list[tuple[float, float]]) -> Result:
+    return Result(
         f"time for {_MANY:,} / time for {_FEW:,}",
-        statistics.median(many / few for _, few, many in rounds),
+        statistics.median(many / few for few, many in rounds),
         4.4,
-        detail="; ".join(f"{seconds(many)} against {seconds(few)}" for _, few, many in rounds),
+        detail="; ".join(f"{seconds(many)} against {seconds(few)}" for few, many in rounds),
     )
 
 
@@ -61,9 +67,8 @@ def _submit_and_collect(count: int) -> None:
 
 
 def _submitit_rate() -> float:
-    with tempfile.TemporaryDirectory(prefix="kinetic-bench-") as folder:
-        executor = submitit.LocalExecutor(folder)
-        return _SUBMITIT / timed(lambda: _submit_and_collect_with(executor))
+    executor = submitit.LocalExecutor(scratch())
+    return _SUBMITIT / timed(lambda: _submit_and_collect_with(executor))
 
 
 def _submit_and_collect_with(executor: submitit.LocalExecutor) -> None:
@@ -73,7 +78,8 @@ def _submit_and_collect_with(executor: submitit.LocalExecutor) -> None:
 
 def _rate(samples: Samples) -> str:
     low, high = samples.quartiles
-    return f"{samples.median:.1f} jobs/s [{low:.1f}..{high:.1f}]"
+    best = max(samples.values)
+    return f"{best:.1f} jobs/s (median {samples.median:.1f} [{low:.1f}..{high:.1f}])"
 
 
 if __name__ == "__main__":

@@ -12,16 +12,15 @@ import sys
 import tarfile
 import tempfile
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kinetic import layout, notices
 from kinetic.errors import OptionError, StoreError
 from kinetic.spec import EXACT_TIME, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from kinetic.stores.base import Store
 
@@ -34,31 +33,23 @@ _OUT_BY_DEFAULT = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One file, directory or link of the tree, with what tells whether it changed."""
+class Entry(NamedTuple):
+    """One file, directory or link of the tree."""
 
     name: str  # relative to the root, with forward slashes
     status: os.stat_result
-
-    @property
-    def fingerprint(self) -> str:
-        s = self.status
-        return (
-            f"{self.name}\0{s.st_mode}\0{s.st_size}\0{s.st_mtime_ns}\0{s.st_ctime_ns}\0{s.st_ino}"
-        )
 
 
 def capture(function: Callable[..., object], store: Store, home: Path) -> Source:
     """Store the project that `function` belongs to, unless it is stored already."""
     root = package_root(function)
-    entries = list(tree(root, exclude=home)) if root else []
+    entries = tree(root, exclude=home) if root else []
     digest = _stored_archive(root, entries, store, home)
     return Source(
         digest=digest,
         root=str(root or ""),
         cwd=_relative(str(_working_directory()), root) or ".",
-        sys_path=tuple(_search_path(root)),
+        sys_path=_search_path(root, tuple(sys.path), os.getcwd()),  # noqa: PTH109
     )
 
 
@@ -95,33 +86,46 @@ def _working_directory() -> Path:
         ) from None
 
 
-def tree(root: Path, exclude: Path) -> Iterator[Entry]:
-    """Every entry that ships, sorted, links not followed."""
+def tree(root: Path, exclude: Path) -> list[Entry]:
+    """Every entry that ships, parents first, links not followed."""
     out = _ALWAYS_OUT
     if not os.environ.get("KINETIC_NO_DEFAULT_EXCLUDES"):
         out |= _OUT_BY_DEFAULT
-    yield from _walk(str(root), "", out, str(exclude))
+    found: list[Entry] = []
+    pending = [(str(root), "")]
+    while pending:
+        directory, prefix = pending.pop()
+        for child in _children(directory, prefix):
+            if child.name in out or child.path == str(exclude):
+                continue
+            with suppress(FileNotFoundError):  # vanished while we looked
+                status = child.stat(follow_symlinks=False)
+                if stat.S_ISDIR(status.st_mode):
+                    if os.path.exists(f"{child.path}/pyvenv.cfg"):  # noqa: PTH110
+                        continue  # a virtual environment, whatever its name
+                    pending.append((child.path, f"{prefix}{child.name}/"))
+                elif not stat.S_ISREG(status.st_mode) and not stat.S_ISLNK(status.st_mode):
+                    continue  # sockets, pipes and devices stay
+                found.append(Entry(prefix + child.name, status))
+    return found
 
 
-def _walk(directory: str, prefix: str, out: frozenset[str], exclude: str) -> Iterator[Entry]:
+def _children(directory: str, prefix: str) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(directory) as found:
-            children = sorted(found, key=lambda child: child.name)
+            return sorted(found, key=lambda child: child.name)
     except PermissionError:
         notices.warn(f"left out `{prefix}`: it cannot be read")
-        return
-    for child in children:
-        if child.name in out or child.path == exclude:
-            continue
-        with suppress(FileNotFoundError):  # vanished while we looked
-            status = child.stat(follow_symlinks=False)
-            if stat.S_ISDIR(status.st_mode):
-                if Path(child.path, "pyvenv.cfg").exists():
-                    continue  # a virtual environment, whatever its name
-                yield Entry(prefix + child.name, status)
-                yield from _walk(child.path, f"{prefix}{child.name}/", out, exclude)
-            elif stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
-                yield Entry(prefix + child.name, status)
+        return []
+
+
+def _fingerprint(root: Path | None, entries: list[Entry], store: Store) -> str:
+    """What changes when anything in the tree does; cheaper than looking into the files."""
+    lines = [store.url, str(root)]
+    for name, s in entries:
+        facts = s.st_mode, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino
+        lines.append(f"{name} {facts}")
+    return hashlib.sha256("\n".join(lines).encode(errors="surrogateescape")).hexdigest()
 
 
 def _file_of(function: Callable[..., object]) -> Path | None:
@@ -185,23 +189,23 @@ def _real(path: str) -> str:
     return os.path.realpath(path)
 
 
-def _search_path(root: Path | None) -> Iterator[str]:
+@functools.lru_cache
+def _search_path(root: Path | None, search: tuple[str, ...], _cwd: str) -> tuple[str, ...]:
     """The caller's `sys.path`: entries below the root as `./…`, the others as they are."""
-    for entry in sys.path:
-        path = os.path.abspath(entry)  # noqa: PTH100  # as above
+    found = []
+    for entry in search:
+        path = os.path.abspath(entry)  # noqa: PTH100
         below = _relative(path, root)
         if below is not None and not path.startswith(f"{sys.prefix}/"):
-            yield f"./{below}"
-        elif os.path.exists(path):  # noqa: PTH110  # as above
-            yield path
+            found.append(f"./{below}")
+        elif os.path.exists(path):  # noqa: PTH110
+            found.append(path)
+    return tuple(found)
 
 
 def _stored_archive(root: Path | None, entries: list[Entry], store: Store, home: Path) -> str:
     """The digest of the tree's archive, from memory where nothing has changed since."""
-    seen = hashlib.sha256(store.url.encode() + b"\0" + str(root).encode())
-    for entry in entries:
-        seen.update(entry.fingerprint.encode(errors="surrogateescape"))
-    note = home / "cache" / "sources" / seen.hexdigest()
+    note = home / "cache" / "sources" / _fingerprint(root, entries, store)
     with suppress(OSError):
         digest = note.read_text()
         if store.exists(layout.blob(digest)):

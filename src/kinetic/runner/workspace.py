@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import os
 import shutil
 import stat
@@ -22,7 +21,6 @@ from kinetic.errors import StoreError
 from kinetic.spec import EXACT_TIME
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from kinetic.spec import Source
@@ -34,13 +32,13 @@ _RACY_NS = 20_000_000  # a write this soon after unpacking might not show in the
 
 def prepare(directory: Path, source: Source, store: Store) -> Path:
     """The tree of `source` below `directory`, exactly as captured; returns its root."""
-    root, note = directory / "tree", directory / "snapshot.json"
+    root, note = directory / "tree", directory / "snapshot"
     if not _is_pristine(root, note, source.digest):
         note.unlink(missing_ok=True)
         _discard(root)
         root.mkdir(mode=0o700, parents=True)
         _unpack(store, source.digest, root)
-        note.write_text(json.dumps({"digest": source.digest, "files": dict(_snapshot(root))}))
+        note.write_text(_snapshot(str(root), source.digest), errors="surrogateescape")
     (root / source.cwd).mkdir(parents=True, exist_ok=True)
     return root
 
@@ -48,32 +46,33 @@ def prepare(directory: Path, source: Source, store: Store) -> Path:
 def _is_pristine(root: Path, note: Path, digest: str) -> bool:
     """Whether nothing was touched; what cannot be looked at was."""
     try:
-        noted = json.loads(note.read_bytes())
-        return bool(noted["digest"] == digest and noted["files"] == dict(_snapshot(root)))
-    except (OSError, ValueError):
+        return note.read_text(errors="surrogateescape") == _snapshot(str(root), digest)
+    except OSError:
         return False
 
 
-def _snapshot(root: Path) -> Iterator[tuple[str, list[int | str]]]:
-    """What a job could change, and the price of a look; bytecode caches are left out."""
-    pending = [(str(root), "")]
+def _snapshot(root: str, digest: str) -> str:
+    """What a job could change, in a form that is quick to make: every job takes a look."""
+    lines = [digest]
+    pending = [root]
     newest = time.time_ns() - _RACY_NS
     while pending:
-        directory, prefix = pending.pop()
-        with os.scandir(directory) as children:
-            for child in children:
-                s = child.stat(follow_symlinks=False)
-                if stat.S_ISDIR(s.st_mode):
-                    pending.append((child.path, f"{prefix}{child.name}/"))
-                    if child.name != "__pycache__":
-                        # A new bytecode cache changes a directory's times: only its mode counts.
-                        yield prefix + child.name, [s.st_mode]
-                elif stat.S_ISLNK(s.st_mode):
-                    yield prefix + child.name, [os.readlink(child.path)]  # noqa: PTH115  # a hot path
-                elif not (prefix.endswith("__pycache__/") and child.name.endswith(".pyc")):
-                    racy = int(s.st_mtime_ns > newest)
-                    times = [s.st_mtime_ns, s.st_ctime_ns]
-                    yield prefix + child.name, [s.st_mode, s.st_size, *times, s.st_ino, racy]
+        directory = pending.pop()
+        with os.scandir(directory) as entries:
+            children = sorted(entries, key=lambda child: child.name)
+        for child in children:
+            s = child.stat(follow_symlinks=False)
+            if stat.S_ISDIR(s.st_mode):
+                pending.append(child.path)
+                if child.name != "__pycache__":
+                    # A new bytecode cache changes a directory's times: only its mode counts.
+                    lines.append(f"{child.path} {s.st_mode}")
+            elif stat.S_ISLNK(s.st_mode):
+                lines.append(f"{child.path} {os.readlink(child.path)}")  # noqa: PTH115
+            elif not (directory.endswith("__pycache__") and child.name.endswith(".pyc")):
+                facts = s.st_mode, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino
+                lines.append(f"{child.path} {facts} {s.st_mtime_ns > newest}")
+    return "\n".join(lines)
 
 
 def _discard(root: Path) -> None:

@@ -28,7 +28,8 @@ class LocalStore:
     @classmethod
     def from_url(cls, url: str) -> LocalStore:
         """The store that `url` of another LocalStore names."""
-        return cls(Path(unquote(url.removeprefix("file://"))))
+        path = url.removeprefix("file://")
+        return cls(Path(unquote(path) if "%" in path else path))
 
     @property
     def url(self) -> str:

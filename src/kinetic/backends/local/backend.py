@@ -39,7 +39,16 @@ if TYPE_CHECKING:
     from kinetic.stores.local import LocalStore
 
 # What an interpreter reads only when it starts: jobs that differ here cannot share a fork server.
-_STARTUP = ("PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "VIRTUAL_ENV")
+_STARTUP = (
+    "KINETIC_HOME",
+    "PATH",
+    "HOME",
+    "LANG",
+    "TMPDIR",
+    "LD_LIBRARY_PATH",
+    "DYLD_LIBRARY_PATH",
+    "VIRTUAL_ENV",
+)
 
 
 def from_settings(settings: Settings) -> LocalBackend:

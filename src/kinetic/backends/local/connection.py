@@ -6,6 +6,7 @@ import os
 import select
 import socket
 import subprocess
+import threading
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -71,6 +72,9 @@ class Channel:
         """End the conversation."""
         self._link.close()
 
+    def __del__(self) -> None:
+        self._link.close()
+
     def send(self, message: dict[str, Any]) -> None:
         """Say something."""
         try:
@@ -124,12 +128,34 @@ def ask(home: Home, message: dict[str, Any], deadline: float | None = None) -> M
     """One request and its answer, asked again when the agent goes away in between."""
     patience = Patience(home)
     while True:
-        with patience, channel(home) as conversation:
+        with patience, _kept(home) as conversation:
             conversation.send(message)
             answer = conversation.receive(deadline)
             if "protocol" not in answer:
                 return answer
             retire_other_version(home, answer)
+
+
+_connections = threading.local()  # one conversation a thread, kept while all goes well
+
+
+@contextmanager
+def _kept(home: Home) -> Iterator[Channel]:
+    """The conversation that this thread had before, if it is still its own; else a new one."""
+    whose = os.getpid(), home.root
+    before, conversation = getattr(_connections, "kept", (None, None))
+    _connections.kept = None, None
+    if conversation is not None and before != whose:
+        conversation.close()
+        conversation = None
+    if conversation is None:
+        conversation = Channel(_connect(home) or _start_and_connect(home))
+    try:
+        yield conversation
+    except BaseException:
+        conversation.close()
+        raise
+    _connections.kept = whose, conversation
 
 
 def retire_other_version(home: Home, answer: Message) -> None:

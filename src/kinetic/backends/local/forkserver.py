@@ -51,6 +51,7 @@ class ForkServer:
         processes.take_name(processes.FORK_SERVER)
         processes.become_subreaper()
         prepare_streams()
+        sys.path_importer_cache.clear()  # jobs look at the disk as it is by then
         gc.collect()
         gc.freeze()  # forked children never touch, and so never copy, what is here already
         self._say({"ready": os.getpid()})

@@ -52,12 +52,14 @@ def clean_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _limit_open_files(soft: int) -> None:
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    current, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != current:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def prepare_streams() -> None:
@@ -82,7 +84,6 @@ def _redirect(log: str) -> None:
 def _reset_signals() -> None:
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _take_environment(env: dict[str, str]) -> None:
@@ -97,9 +98,8 @@ def _take_environment(env: dict[str, str]) -> None:
 
 
 def _forget_parent() -> None:
-    """No trace of the fork server in what user code can see, nor of what it saw on disk."""
+    """No trace of the fork server in what user code can see."""
     sys.modules["__main__"] = types.ModuleType("__main__")
-    sys.path_importer_cache.clear()
 
 
 def main() -> NoReturn:

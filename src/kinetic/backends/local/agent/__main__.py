@@ -101,7 +101,7 @@ async def _until_done(done: asyncio.Event, home: Home, door: Door) -> None:
         if not home.lock.exists() or home.lock.stat().st_ino != mine:
             _log.info("%s is gone", home.root)
             return
-        needed = bool(door.connections) or not door.agent.is_idle()
+        needed = not door.agent.is_idle()
         idle = 0.0 if needed else idle + every
 
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _RETRY_AFTER = 1.0  # seconds until what could not be written is tried again
 _FIRST_ATTEMPT = 1
+_SYNC_WITHIN = 0.05  # seconds until what was started is safe from a power failure too
 _UID = re.compile(r"[0-9a-f]{12}(?=$|\.)")
 _VOID_FOR = 86400.0  # seconds; no process comes this late to the attempt it was forked for
 
@@ -84,6 +85,7 @@ class Agent:
         self._inbox = _Inbox()
         self._removers: dict[str, list[Connection]] = {}
         self._tick_at: asyncio.Handle | None = None
+        self._sync_at: asyncio.TimerHandle | None = None
 
     # What comes in.
 
@@ -125,7 +127,9 @@ class Agent:
         return {running.started.workspace for running in self._running.values()}
 
     def is_idle(self) -> bool:
-        """Whether nothing runs and nothing waits."""
+        """Whether nothing runs, nothing waits, and nobody waits for anything."""
+        if self.watchers.any() or self._removers:
+            return False
         return not self._running and not self._queue.any_pending() and self._tick_at is None
 
     def recover(self) -> None:
@@ -177,7 +181,7 @@ class Agent:
         running = dict(self._running)
         outbox = _Outbox()
         try:
-            with self._queue.transaction(durable=self._must_last(inbox)):
+            with self._queue.transaction():
                 self._accept(inbox, outbox)
                 self._settle_all(inbox, running, outbox)
                 self._remove_all(inbox, running, outbox)
@@ -186,13 +190,19 @@ class Agent:
             self._put_back(inbox, error)
             return
         self._running = running
+        for attempt in outbox.launches:
+            self._launch(attempt)
+        if inbox.submitted or outbox.to_end:
+            self._sync()  # before anyone is told, but not before jobs start
+        elif outbox.launches and self._sync_at is None:
+            self._sync_at = self._loop.call_later(_SYNC_WITHIN, self._sync)
         self._act(outbox)
 
-    def _must_last(self, inbox: _Inbox) -> bool:
-        """What is accepted, started or cancelled survives anything; what ended has its record."""
-        if inbox.submitted or any(end for _, _, end in inbox.removed):
-            return True
-        return bool(inbox.exited) and self._queue.any_pending()
+    def _sync(self) -> None:
+        self._queue.sync()
+        if self._sync_at:
+            self._sync_at.cancel()
+            self._sync_at = None
 
     def _put_back(self, inbox: _Inbox, error: Exception) -> None:
         """Nothing was written: clients are told; what happened to jobs waits for the next tick."""
@@ -320,8 +330,6 @@ class Agent:
             self.nursery.settled(attempt.uid)
         for connection in outbox.accepted:
             connection.send({"accepted": True, "gpus": len(self.machine.gpus)})
-        for attempt in outbox.launches:
-            self._launch(attempt)
         for attempt in outbox.to_end:
             attempt.end(self._loop, endings.CANCELLED)
         for job_id, status in outbox.changed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -53,21 +54,17 @@ class Queue:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._db = _open(path)
-        self._durable: bool | None = None
+        self._log: int | None = None
 
     def close(self) -> None:
         """Close the database; the last one to do so leaves a single file behind."""
+        if self._log is not None:
+            os.close(self._log)
         self._db.close()
 
     @contextmanager
-    def transaction(self, *, durable: bool = True) -> Iterator[None]:
-        """All or nothing, and on disk when it ends.
-
-        Without `durable` a power failure, but nothing less, may take it back.
-        """
-        if durable is not self._durable:
-            self._db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
-            self._durable = durable
+    def transaction(self) -> Iterator[None]:
+        """All or nothing. Once it ends, only a power failure can take it back; see `sync`."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -76,6 +73,15 @@ class Queue:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
             raise
+
+    def sync(self) -> None:
+        """Put every transaction so far where not even a power failure can take it back.
+
+        It is what `synchronous = FULL` does within each commit; here, jobs are started in between.
+        """
+        if self._log is None:
+            self._log = os.open(f"{self._path}-wal", os.O_RDONLY | os.O_CLOEXEC)
+        os.fsync(self._log)
 
     def add(self, request: Request) -> bool:
         """Queue a job; False if it was queued before."""
@@ -199,6 +205,7 @@ def _open(path: Path) -> sqlite3.Connection:
         elif application != _APPLICATION or version != _VERSION:
             raise _foreign(path, application, version)
         db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = NORMAL")
         db.execute("SELECT count(*) FROM jobs WHERE status = ''").fetchone()
     except sqlite3.Error as error:
         raise BackendUnavailable(

@@ -20,11 +20,10 @@ if TYPE_CHECKING:
 
 
 class Door:
-    """Everyone who is connected, and what they may ask."""
+    """What clients may ask."""
 
     def __init__(self, agent: Agent, queue: Queue, stop: Callable[[], None]) -> None:
         self.agent = agent
-        self.connections: set[Connection] = set()
         self._queue = queue
         self._stop = stop
         self._since = time.time()
@@ -100,7 +99,6 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        self._door.connections.add(self)
 
     def data_received(self, data: bytes) -> None:
         for message in self._lines.feed(data):
@@ -108,7 +106,6 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, _error: Exception | None) -> None:
         self._transport = None
-        self._door.connections.discard(self)
         self._door.agent.watchers.drop(self)
 
     def send(self, message: Message) -> None:

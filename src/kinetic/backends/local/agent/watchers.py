@@ -52,6 +52,10 @@ class Watchers:
         if log is not None:
             self.started(watcher.job_id, log)
 
+    def any(self) -> bool:
+        """Whether anybody waits for a job."""
+        return bool(self._by_job)
+
     def drop(self, connection: Connection) -> None:
         """The client has gone."""
         for watcher in self._by_connection.pop(connection, set()):
