@@ -346,8 +346,14 @@ def test_main_is_the_script_as_far_as_it_travelled(home: Path, project: Path) ->
         "os.makedirs('__pycache__', exist_ok=True); open('__pycache__/notes', 'w').close()",
     ],
 )
-def test_no_job_spoils_the_workspace_for_the_next(home: Path, project: Path, mischief: str) -> None:
-    """Whatever a job does to its copy, the next job finds the project as it was captured."""
+def test_no_job_spoils_the_workspace_for_the_next(
+    own_home: Path, project: Path, mischief: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a job does to its copy, the next job finds the project as it was captured.
+
+    Clean jobs come first, until the agent knows the workspace to be untouched and jobs trust it.
+    """
+    monkeypatch.setenv("KINETIC_SLOTS", "1")
     (project / "sub").mkdir()
     (project / "sub" / "file").write_text("42")
     text = (
@@ -360,9 +366,14 @@ def test_no_job_spoils_the_workspace_for_the_next(home: Path, project: Path, mis
         "    if bad:\n"
         f"        {mischief}\n"
         "    return seen\n"
-        "print(look(True) == look(False) == look(False))\n"
+        "clean = look(False)\n"
+        "for _ in range(5):\n"
+        "    assert look(False) == clean\n"
+        "for _ in range(2):\n"
+        "    assert look(True) == clean\n"
+        "print(look(False) == look(False) == clean)\n"
     )
-    assert agents.output(agents.script(project, text, home)) == "True\n"
+    assert agents.output(agents.script(project, text, own_home, KINETIC_SLOTS="1")) == "True\n"
 
 
 def test_a_link_into_the_project_leads_to_the_copy(home: Path, project: Path) -> None:

@@ -113,6 +113,7 @@ class Assignment:
     uid: str
     spec_digest: str
     workspace: str  # a directory the attempt may have to itself
+    untouched: bool = False  # whether the backend knows it to be as the last attempt found it
     host: int = 0
 
     def to_json(self) -> str:

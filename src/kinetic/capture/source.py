@@ -92,21 +92,25 @@ def tree(root: Path, exclude: Path) -> list[Entry]:
     if not os.environ.get("KINETIC_NO_DEFAULT_EXCLUDES"):
         out |= _OUT_BY_DEFAULT
     found: list[Entry] = []
+    excluded = str(exclude)
     pending = [(str(root), "")]
     while pending:
         directory, prefix = pending.pop()
         for child in _children(directory, prefix):
-            if child.name in out or child.path == str(exclude):
+            if child.name in out or child.path == excluded:
                 continue
-            with suppress(FileNotFoundError):  # vanished while we looked
+            try:
                 status = child.stat(follow_symlinks=False)
-                if stat.S_ISDIR(status.st_mode):
-                    if os.path.exists(f"{child.path}/pyvenv.cfg"):  # noqa: PTH110
-                        continue  # a virtual environment, whatever its name
-                    pending.append((child.path, f"{prefix}{child.name}/"))
-                elif not stat.S_ISREG(status.st_mode) and not stat.S_ISLNK(status.st_mode):
-                    continue  # sockets, pipes and devices stay
-                found.append(Entry(prefix + child.name, status))
+            except FileNotFoundError:
+                continue  # vanished while we looked
+            kind = stat.S_IFMT(status.st_mode)
+            if kind == stat.S_IFDIR:
+                if os.path.exists(f"{child.path}/pyvenv.cfg"):  # noqa: PTH110
+                    continue  # a virtual environment, whatever its name
+                pending.append((child.path, f"{prefix}{child.name}/"))
+            elif kind not in (stat.S_IFREG, stat.S_IFLNK):
+                continue  # sockets, pipes and devices stay
+            found.append(Entry(prefix + child.name, status))
     return found
 
 

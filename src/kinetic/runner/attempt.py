@@ -66,7 +66,8 @@ def _attempt(assignment: Assignment, store: Store, key: bytes) -> Record | None:
         if records.find_final(store, spec.job_id, key, spec.retries):
             return None
         phase = "source"
-        root = workspace.prepare(Path(assignment.workspace), spec.source, store)
+        space, untouched = Path(assignment.workspace), assignment.untouched
+        root = workspace.prepare(space, spec.source, store, untouched=untouched)
         _enter(root, spec)
         outputs.make(spec.output_dir, assignment)
         phase = "function"

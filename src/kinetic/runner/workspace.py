@@ -30,16 +30,20 @@ _READ = 1 << 20
 _RACY_NS = 20_000_000  # a write this soon after unpacking might not show in the time stamps
 
 
-def prepare(directory: Path, source: Source, store: Store) -> Path:
-    """The tree of `source` below `directory`, exactly as captured; returns its root."""
+def prepare(directory: Path, source: Source, store: Store, *, untouched: bool) -> Path:
+    """The tree of `source` below `directory`, exactly as captured; returns its root.
+
+    With `untouched` the caller knows that nobody wrote to it since it was last prepared.
+    """
     root, note = directory / "tree", directory / "snapshot"
-    if not _is_pristine(root, note, source.digest):
+    if not untouched and not _is_pristine(root, note, source.digest):
         note.unlink(missing_ok=True)
         _discard(root)
         root.mkdir(mode=0o700, parents=True)
         _unpack(store, source.digest, root)
         note.write_text(_snapshot(str(root), source.digest), errors="surrogateescape")
-    (root / source.cwd).mkdir(parents=True, exist_ok=True)
+    if source.cwd != ".":
+        (root / source.cwd).mkdir(parents=True, exist_ok=True)
     return root
 
 

@@ -21,6 +21,7 @@ from kinetic.backends.local.agent.endings import Exit, Stop
 from kinetic.backends.local.agent.queue import Started
 from kinetic.backends.local.agent.running import Running, when_gone
 from kinetic.backends.local.agent.schedule import Holding, Machine, Need
+from kinetic.backends.local.agent.spaces import Spaces
 from kinetic.backends.local.messages import Launch
 from kinetic.errors import StoreError
 from kinetic.job_status import JobStatus
@@ -83,6 +84,7 @@ class Agent:
         self._queue = queue
         self._running: dict[str, Running] = {}  # by uid
         self._inbox = _Inbox()
+        self._spaces = Spaces(home.workspaces)
         self._removers: dict[str, list[Connection]] = {}
         self._tick_at: asyncio.Handle | None = None
         self._sync_at: asyncio.TimerHandle | None = None
@@ -190,6 +192,8 @@ class Agent:
             self._put_back(inbox, error)
             return
         self._running = running
+        for attempt in outbox.gone:
+            self._spaces.rested(attempt.started.workspace)  # before the next one starts there
         for attempt in outbox.launches:
             self._launch(attempt)
         if inbox.submitted or outbox.to_end:
@@ -348,7 +352,8 @@ class Agent:
             attempt=started.attempt,
             uid=started.uid,
             spec_digest=request.spec_digest,
-            workspace=str(self._home.workspaces / started.workspace),
+            workspace=f"{self._home.workspaces}/{started.workspace}",
+            untouched=self._spaces.is_untouched(started.workspace),
         )
         launch = Launch(
             assignment=assignment.to_json(),
