@@ -63,6 +63,8 @@ class _Outbox:
 
     accepted: list[Connection] = field(default_factory=list)
     changed: list[tuple[str, JobStatus]] = field(default_factory=list)
+    put_back: list[Running] = field(default_factory=list)
+    removers: list[tuple[str, Connection]] = field(default_factory=list)
     to_end: list[Running] = field(default_factory=list)
     gone: list[Running] = field(default_factory=list)
     launches: list[Running] = field(default_factory=list)
@@ -196,7 +198,7 @@ class Agent:
             self._spaces.rested(attempt.started.workspace)  # before the next one starts there
         for attempt in outbox.launches:
             self._launch(attempt)
-        if inbox.submitted or outbox.to_end:
+        if inbox.submitted or any(end for _, _, end in inbox.removed):
             self._sync()  # before anyone is told, but not before jobs start
         elif outbox.launches and self._sync_at is None:
             self._sync_at = self._loop.call_later(_SYNC_WITHIN, self._sync)
@@ -230,7 +232,8 @@ class Agent:
                 inbox.exited[uid] = Exit(None)
                 continue
             # Its claim stays, void: a process that was forked for it may still come.
-            self._queue.put_back(running.pop(uid).job_id)
+            outbox.put_back.append(running.pop(uid))
+            self._queue.put_back(outbox.put_back[-1].job_id)
         for uid in inbox.exited.keys() & running.keys():
             attempt = running.pop(uid)
             status = self._settle(attempt, inbox.exited[uid])
@@ -270,7 +273,7 @@ class Agent:
     def _remove_all(self, inbox: _Inbox, running: dict[str, Running], outbox: _Outbox) -> None:
         by_job = {attempt.job_id: attempt for attempt in running.values()}
         for connection, job_id, end in inbox.removed:
-            self._removers.setdefault(job_id, []).append(connection)
+            outbox.removers.append((job_id, connection))
             if job_id in by_job:
                 by_job[job_id].removed = True
                 if end:
@@ -328,12 +331,16 @@ class Agent:
     # What a tick leads to.
 
     def _act(self, outbox: _Outbox) -> None:
+        for attempt in outbox.put_back:
+            attempt.released()
         for attempt in outbox.gone:
             attempt.released()
             claims.forget(attempt.claim)
             self.nursery.settled(attempt.uid)
         for connection in outbox.accepted:
             connection.send({"accepted": True, "gpus": len(self.machine.gpus)})
+        for job_id, connection in outbox.removers:
+            self._removers.setdefault(job_id, []).append(connection)
         for attempt in outbox.to_end:
             attempt.end(self._loop, endings.CANCELLED)
         for job_id, status in outbox.changed:
