@@ -613,6 +613,15 @@ def test_a_function_of_an_installed_package_ships_the_working_directory(
     assert package_root(pytest.fixture) == project
 
 
+def test_what_was_cleaned_up_leaves_the_disk(own_home: Path) -> None:
+    """Artifacts vanish from the store at once, and from the disk when the agent has time."""
+    job = cpu(lambda: 1).run_async()
+    job.result()
+    store = Home(own_home).store
+    assert list(store.list("jobs/")) == []
+    agents.eventually(lambda: not list(store.root.glob(".trash*/*")), "the trash is emptied")
+
+
 def test_old_workspaces_are_removed(own_home: Path, project: Path) -> None:
     """An agent that starts keeps the recent ones and those in use."""
     spaces = Home(own_home).workspaces

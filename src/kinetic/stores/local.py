@@ -78,9 +78,28 @@ class LocalStore:
 
     def delete(self, prefix: str) -> None:
         if prefix.endswith("/"):
-            _remove_tree(self._file(prefix))
+            self._discard(self._file(prefix))
         else:
             self.path(prefix).unlink(missing_ok=True)
+
+    @property
+    def trash(self) -> Path:
+        """Where deleted prefixes lie until someone has the time to remove them."""
+        return self.root / ".trash"
+
+    def _discard(self, directory: str) -> None:
+        """Gone in one step, whatever is in it; removing files one by one would cost every job."""
+        aside = f"{self.trash}/{os.urandom(8).hex()}"
+        try:
+            os.rename(directory, aside)  # noqa: PTH104
+        except FileNotFoundError:
+            if os.path.isdir(directory):  # noqa: PTH112  # then it is the trash that is missing
+                self.trash.mkdir(mode=0o700, exist_ok=True)
+                self._discard(directory)
+        except NotADirectoryError:
+            return
+        except OSError:
+            shutil.rmtree(directory, ignore_errors=True)
 
     def exists(self, key: str) -> bool:
         return os.path.isfile(self._file(key))  # noqa: PTH113
@@ -122,20 +141,6 @@ def _write_all(fd: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
-
-
-def _remove_tree(directory: str) -> None:
-    """Like `shutil.rmtree`, for a tree that is ours alone and holds no surprises."""
-    with suppress(FileNotFoundError, NotADirectoryError):
-        with os.scandir(directory) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    _remove_tree(entry.path)
-                else:
-                    with suppress(FileNotFoundError):
-                        os.unlink(entry.path)  # noqa: PTH108
-        with suppress(OSError):  # someone put something there just now
-            os.rmdir(directory)  # noqa: PTH106
 
 
 def _walk(directory: str, prefix: str) -> Iterator[tuple[str, int]]:

@@ -82,6 +82,7 @@ async def _serve(home: Home, queue: Queue, ready: int | None, restarts: int) -> 
     _log.info("serving %s with %d slots and %d GPUs", home.root, machine.slots, len(machine.gpus))
     _report(ready, {"ready": os.getpid()})
     await _until_done(done, home, door)
+    tidy.sweep(home)
     server.close()
     with suppress(OSError):
         home.socket.unlink(missing_ok=True)
@@ -102,6 +103,8 @@ async def _until_done(done: asyncio.Event, home: Home, door: Door) -> None:
             _log.info("%s is gone", home.root)
             return
         needed = not door.agent.is_idle()
+        if not needed:
+            tidy.sweep(home)
         idle = 0.0 if needed else idle + every
 
 
