@@ -64,7 +64,7 @@ class JobContext:
     debug: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class JobHandle(Generic[R]):
     """Durable description of a submitted job: plain data that any machine can reattach with."""
 
@@ -85,6 +85,9 @@ class JobHandle(Generic[R]):
     group_kind: str | None = None
     group_index: int | None = None
     debug: bool = False
+
+    def __repr__(self) -> str:
+        return f"<JobHandle {self.job_id} on {self.backend}>"
 
     @classmethod
     def from_job_context(

@@ -47,6 +47,8 @@ def open_record(
     lines = "" if shown else _last_lines(record, backend)
     if lines:
         error.add_note(f"{errors.LOG_NOTE}{record.job_id}:\n{lines}")
+    if shown:
+        error.add_note(f"`kinetic jobs logs {record.job_id}` shows all that the job printed")
     return None, error
 
 
@@ -56,12 +58,12 @@ def missing(job_id: str, status: JobStatus, store_url: str) -> JobError:
     told = {
         JobStatus.SUCCEEDED: "finished, but its result is gone: nothing is stored",
         JobStatus.FAILED: "failed without leaving a result",
-        JobStatus.NOT_FOUND: "is not found: it was cleaned up, or it never was. No result is",
+        JobStatus.NOT_FOUND: "is not found: it was collected or cleaned up. No result is",
     }
     return errors.ResultMissing(
         f"`{job_id}` {told[status]} at {where}",
         job_id=job_id,
-        hint="`kinetic jobs list` shows the jobs there are",
+        hint="`result(cleanup=False)` keeps a result; `kinetic jobs list` shows the jobs there are",
     )
 
 

@@ -32,6 +32,7 @@ def _engine(name: str) -> Any:
     if name not in _ENGINES:
         raise BackendUnavailable(
             f"this version of kinetic has no engine for the backend `{name}` yet",
-            hint='use backend="local", or set KINETIC_BACKEND=local',
+            hint='use backend="local" or set KINETIC_BACKEND=local;'
+            " where a project is configured, `gke` is the default",
         )
     return import_module(_ENGINES[name])
