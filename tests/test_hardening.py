@@ -613,8 +613,11 @@ def test_a_function_of_an_installed_package_ships_the_working_directory(
     assert package_root(pytest.fixture) == project
 
 
-def test_what_was_cleaned_up_leaves_the_disk(own_home: Path) -> None:
+def test_what_was_cleaned_up_leaves_the_disk(
+    own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Artifacts vanish from the store at once, and from the disk when the agent has time."""
+    monkeypatch.setenv("KINETIC_AGENT_IDLE", "2")
     job = cpu(lambda: 1).run_async()
     job.result()
     store = Home(own_home).store

@@ -34,6 +34,7 @@ from kinetic.errors import KineticError
 _log = logging.getLogger("kinetic.agent")
 _LOOK_AROUND_EVERY = 2.0  # seconds between looks at whether anyone still needs us
 _LOG_LIMIT = 4 << 20
+_SWEEP_AFTER = 20.0  # seconds of idleness; the next jobs may be a moment away
 _OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _RESTARTS = 20  # how often an agent that dies is started again before a client must ask
 
@@ -82,7 +83,6 @@ async def _serve(home: Home, queue: Queue, ready: int | None, restarts: int) -> 
     _log.info("serving %s with %d slots and %d GPUs", home.root, machine.slots, len(machine.gpus))
     _report(ready, {"ready": os.getpid()})
     await _until_done(done, home, door)
-    tidy.sweep(home)
     server.close()
     with suppress(OSError):
         home.socket.unlink(missing_ok=True)
@@ -103,9 +103,9 @@ async def _until_done(done: asyncio.Event, home: Home, door: Door) -> None:
             _log.info("%s is gone", home.root)
             return
         needed = not door.agent.is_idle()
-        if not needed:
-            tidy.sweep(home)
         idle = 0.0 if needed else idle + every
+        if idle >= min(_SWEEP_AFTER, patience / 2):
+            tidy.sweep(home)
 
 
 def _take_lock(home: Home) -> int | None:
