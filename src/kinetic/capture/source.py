@@ -87,7 +87,7 @@ def _working_directory() -> Path:
 
 
 def tree(root: Path, exclude: Path) -> list[Entry]:
-    """Every entry that ships, parents first, links not followed."""
+    """Every entry that ships, in whatever order the disk has them; links are not followed."""
     out = _ALWAYS_OUT
     if not os.environ.get("KINETIC_NO_DEFAULT_EXCLUDES"):
         out |= _OUT_BY_DEFAULT
@@ -117,7 +117,7 @@ def tree(root: Path, exclude: Path) -> list[Entry]:
 def _children(directory: str, prefix: str) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(directory) as found:
-            return sorted(found, key=lambda child: child.name)
+            return list(found)
     except PermissionError:
         notices.warn(f"left out `{prefix}`: it cannot be read")
         return []
@@ -226,7 +226,7 @@ def _store_archive(root: Path | None, entries: list[Entry], store: Store, home: 
         cache.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=cache, prefix=".part-", suffix=".tar") as file:
             with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
-                for entry in entries:
+                for entry in sorted(entries):  # parents first, and the same bytes for the same tree
                     _add(archive, root or Path(), entry)
             file.flush()
             file.seek(0)

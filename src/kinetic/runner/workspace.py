@@ -9,9 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import shutil
 import stat
-import tarfile
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -21,6 +19,7 @@ from kinetic.errors import StoreError
 from kinetic.spec import EXACT_TIME
 
 if TYPE_CHECKING:
+    import tarfile
     from pathlib import Path
 
     from kinetic.spec import Source
@@ -88,11 +87,15 @@ def _discard(root: Path) -> None:
     for directory, _, _ in os.walk(aside):
         with suppress(OSError):
             os.chmod(directory, 0o700)  # noqa: PTH101
+    import shutil  # as `tarfile` below: most jobs need neither, and all would carry them
+
     shutil.rmtree(aside, ignore_errors=True)
 
 
 def _unpack(store: Store, digest: str, root: Path) -> None:
     """The archive's tree below `root`, in constant memory; an error if it is not the one named."""
+    import tarfile
+
     blob = _Blob(store, layout.blob(digest))
     members: list[tarfile.TarInfo] = []
     with tarfile.open(fileobj=io.BufferedReader(blob, _READ), mode="r|") as archive:
@@ -123,7 +126,8 @@ def _place(archive: tarfile.TarFile, member: tarfile.TarInfo, root: Path, made: 
         content = archive.extractfile(member)
         assert content is not None
         with content, path.open("xb") as file:
-            shutil.copyfileobj(content, file, _READ)
+            while piece := content.read(_READ):
+                file.write(piece)
 
 
 def _finish(member: tarfile.TarInfo, path: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -99,6 +98,8 @@ class LocalStore:
         except NotADirectoryError:
             return
         except OSError:
+            import shutil  # drags in compressors that every job would carry
+
             shutil.rmtree(directory, ignore_errors=True)
 
     def exists(self, key: str) -> bool:
@@ -127,10 +128,11 @@ def _write(path: str, data: bytes | Path, durable: bool) -> None:
     except FileNotFoundError:
         Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         fd = os.open(path, flags, 0o600)
-    with os.fdopen(fd, "wb", buffering=0) as file:
+    with os.fdopen(fd, "wb", buffering=0):
         if isinstance(data, Path):
             with data.open("rb") as source:
-                shutil.copyfileobj(source, file, 1 << 20)
+                while piece := source.read(1 << 20):
+                    _write_all(fd, piece)
         else:
             _write_all(fd, data)
         if durable:

@@ -14,7 +14,6 @@ import os
 import select
 import signal
 import socket
-import subprocess
 import sys
 import time
 import traceback
@@ -92,6 +91,8 @@ class ForkServer:
         self._agent = None
         self._write_notes()
         if self._restart:
+            import subprocess  # needed once in a lifetime, and then there is time
+
             successor = subprocess.Popen(
                 self._restart["command"],
                 stdin=subprocess.DEVNULL,
@@ -124,6 +125,8 @@ class ForkServer:
         return pid
 
     def _spawn(self, launch: Launch) -> int:
+        import subprocess
+
         message = encode({"launch": launch.to_message(), "key": self._key.hex()})
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "kinetic.backends.local.launch"],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
@@ -209,4 +208,6 @@ def _started(pid: int) -> str | None:
 
 
 def _output(*command: str) -> str:
+    import subprocess  # not on Linux
+
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout
