@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+import pickle
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import pytest
 
 import kinetic
@@ -90,6 +92,18 @@ def test_what_cannot_be_a_job_is_refused_with_a_hint(thing: Any, hint: str | Non
         cpu(thing)
     if hint:
         assert hint in str(caught.value)
+
+
+def test_a_decorated_function_pickles_by_name_where_it_can_be_imported() -> None:
+    """It comes back as the very same object; one made on the spot travels by value."""
+    assert pickle.loads(pickle.dumps(importable)) is importable
+    local = cpu(lambda x: x + 1)
+    assert pickle.loads(cloudpickle.dumps(local)).__wrapped__(1) == 2
+
+
+@cpu
+def importable() -> None:
+    """Can be found by name."""
 
 
 def test_forgotten_parentheses_are_noticed() -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from kinetic import notices
 from kinetic.capture.function import reference_to
 from kinetic.errors import NotDecoratable
 from kinetic.options import check_options
+from kinetic.pickling import FunctionReference
 from kinetic.submit import Call, submit
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class RemoteFunction(Generic[P, R]):
     def __reduce__(self) -> tuple[Any, ...]:
         reference = None if self._bound else reference_to(self.__wrapped__)
         if reference is not None:
-            return _imported, (reference.module, reference.qualname)
+            return FunctionReference.find, (reference,)
         return RemoteFunction, (self.__wrapped__, self._options, self._bound)
 
     def __repr__(self) -> str:
@@ -192,11 +192,3 @@ def _check_arguments(
 
 def _name_of(function: object) -> str:
     return str(getattr(function, "__name__", type(function).__name__))
-
-
-def _imported(module: str, qualname: str) -> Any:
-    __import__(module)
-    found: Any = sys.modules[module]
-    for part in qualname.split("."):
-        found = vars(found)[part]
-    return found

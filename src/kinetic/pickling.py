@@ -23,12 +23,17 @@ class FunctionReference:
     module: str
     qualname: str
 
-    def load(self) -> Callable[..., Any]:
-        """Import the function itself, from under Kinetic's decorator."""
+    def find(self) -> Any:
+        """Import what goes by this name, decorated as it may be."""
         found: Any = importlib.import_module(self.module)
         for part in self.qualname.split("."):
             # Not getattr: a decorated method must be found as itself, not bound to its class.
             found = vars(found)[part]
+        return found
+
+    def load(self) -> Callable[..., Any]:
+        """Import the function itself, from under Kinetic's decorator."""
+        found = self.find()
         function: Callable[..., Any] = found.__wrapped__ if hasattr(found, "run_async") else found
         return function
 
